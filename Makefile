@@ -1,0 +1,41 @@
+# Everything starts here; `make help` lists it. Needs Python 3.11+ and nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help run test ci lint types proto sim soak bench install clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml sdks/python/pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("raftflow needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e sdks/python -e '.[dev]'
+	$(BIN)/python tools/devlinks.py
+	@touch $(STAMP)
+
+install: $(STAMP) ## create .venv with everything in it
+
+run: $(STAMP) ## three nodes, a worker and a demo workflow on this machine
+	@$(BIN)/python examples/run_demo.py
+
+test: $(STAMP) ## all tests
+	$(BIN)/pytest -q
+
+lint: $(STAMP) ## style, import directions
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+
+types: $(STAMP) ## mypy --strict
+	$(BIN)/mypy
+
+proto: $(STAMP) ## generate the protobuf stubs again
+	$(BIN)/python -m raftflow.proto.generate
+
+ci: ## what CI runs
+	bash .ci/run
+
+clean: ## forget the virtual environment and caches
+	rm -rf $(VENV) .dev .mypy_cache .ruff_cache build *.egg-info sdks/python/src/*.egg-info

@@ -1,0 +1,1 @@
+"""Write durable workflows in Python."""
