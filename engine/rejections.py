@@ -21,7 +21,9 @@ class Reason(Enum):
     INVALID_COMMAND = "INVALID_COMMAND"
     LEASE_LOST = "LEASE_LOST"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
-    GRANT_DROPPED = "GRANT_DROPPED"  # a leader's decision that was overtaken; only the leader sees it
+    GRANT_DROPPED = (
+        "GRANT_DROPPED"  # a leader's decision that was overtaken; only the leader sees it
+    )
     UNREADABLE = "UNREADABLE"  # the run is UNKNOWN: its history cannot be read
 
 

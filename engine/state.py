@@ -34,7 +34,9 @@ class RunStatus(IntEnum):
     UNKNOWN = 10  # stands still: its code or history cannot be replayed; still open
 
 
-OPEN_STATUSES = frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN})
+OPEN_STATUSES = frozenset(
+    {RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN}
+)
 
 
 class StepKind(IntEnum):
