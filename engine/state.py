@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from raftflow.engine.commands import IdConflictPolicy, IdReusePolicy, TimerKind
+from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import Event
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
-
-__all__ = ["IdConflictPolicy", "IdReusePolicy", "TimerKind"]
 
 
 class RunStatus(IntEnum):
