@@ -25,7 +25,6 @@ from raftflow.engine.commands import Batch, RecordHeartbeat, ReturnTask
 from raftflow.engine.apply import Applied
 from raftflow.engine.describe import ActivityTask, DecisionTask, activity_task, decision_task
 from raftflow.engine.effects import DeliverTask
-from raftflow.engine.ids import RunKey
 from raftflow.engine.limits import Limits
 from raftflow.engine.state import Run
 from raftflow.proto.raftflow.internal.v1 import node_pb2
@@ -273,16 +272,18 @@ class Dispatch:
     ) -> node_pb2.HeartbeatReply:
         payload = request.SerializeToString()
         loop = asyncio.get_running_loop()
-        while (remaining := deadline - loop.time()) > 0:
+        while loop.time() < deadline:
             leader = self._consensus.leader
             try:
                 if self._consensus.is_leader:
                     return await self._sink.on_heartbeat(request)
                 if leader is not None and leader != self._node_id:
-                    answer = await self._channel.call(
-                        leader, HEARTBEAT_METHOD, payload, timeout_ms=int(remaining * 1_000) + 1
+                    answer = await self._watch.call(
+                        self._channel, leader, HEARTBEAT_METHOD, payload, deadline
                     )
-                    return node_pb2.HeartbeatReply.FromString(answer)
+                    if answer is not None:
+                        return node_pb2.HeartbeatReply.FromString(answer)
+                    continue
             except (PeerUnavailable, PeerTimeout, PeerError):
                 pass
             await asyncio.wait({self._watch.changed()}, timeout=0.05)
@@ -291,7 +292,3 @@ class Dispatch:
             maybe_applied=False,
         )
 
-
-def run_key(task: DecisionTask | ActivityTask) -> RunKey:
-    """The run that a task belongs to."""
-    return RunKey(task.namespace, task.workflow_id, task.run_id)

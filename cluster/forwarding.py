@@ -55,6 +55,22 @@ class LeaderWatch:
             self._changed = asyncio.get_running_loop().create_future()
         return self._changed
 
+    async def call(
+        self, channel: PeerChannel, leader: str, method: str, payload: bytes, deadline: float
+    ) -> bytes | None:
+        """Call the leader; None when the leader changed first: a frozen one answers nobody.
+        ``deadline`` is loop time. Raises as PeerChannel.call does."""
+        remaining = deadline - asyncio.get_running_loop().time()
+        timeout_ms = max(1, int(remaining * 1_000))
+        reply = asyncio.ensure_future(
+            channel.call(leader, method, payload, timeout_ms=timeout_ms)
+        )
+        try:
+            await asyncio.wait({reply, self.changed()}, return_when=asyncio.FIRST_COMPLETED)
+            return reply.result() if reply.done() else None
+        finally:
+            reply.cancel()
+
     def on_role(self, _role: Role, _term: int, _leader: str | None) -> None:
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
@@ -126,33 +142,18 @@ class Forwarder:
     async def _send(self, call: _Attempt, leader: str) -> Answer | None:
         request = node_pb2.ForwardRequest(command_id=call.command_id, command=call.command)
         before, call.maybe_applied = call.maybe_applied, True
-        remaining = call.deadline - asyncio.get_running_loop().time()
-        reply = asyncio.ensure_future(
-            self._channel.call(
-                leader,
-                METHOD,
-                request.SerializeToString(),
-                timeout_ms=max(1, int(remaining * 1_000)),
-            )
-        )
-        changed = self._watch.changed()
         try:
-            # A frozen leader answers nobody: when another is elected the call goes there.
-            await asyncio.wait({reply, changed}, return_when=asyncio.FIRST_COMPLETED)
-            if not reply.done():
-                return None
-            return codec.decode_answer(reply.result())
+            reply = await self._watch.call(
+                self._channel, leader, METHOD, request.SerializeToString(), call.deadline
+            )
+            return None if reply is None else codec.decode_answer(reply)
         except PeerUnavailable as error:
             call.maybe_applied = before or error.sent
-            await self._next_change(0.02)
         except PeerTimeout:
             pass
         except PeerError as error:
             self._refused(call, error, before)
-            await self._next_change(0.02)
-        finally:
-            if not reply.done():
-                reply.cancel()
+        await self._next_change(0.02)
         return None
 
     def _refused(self, call: _Attempt, error: PeerError, before: bool) -> None:
