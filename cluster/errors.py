@@ -1,37 +1,56 @@
-"""What a call can meet between a node's edge and its reply. The API's error table maps them."""
+"""What a call into the node may raise instead of an answer. `api/status.py` maps each to HTTP and
+gRPC; everything else that escapes is a bug."""
 
 from __future__ import annotations
 
 
-class Indeterminate(Exception):
-    """The command was proposed and its fate is not known: it may still be applied."""
-
-
-class Overloaded(Exception):
-    """Refused before it was proposed. ``cause`` is the label of the back-pressure metric."""
-
-    def __init__(self, cause: str, *, retry_after_ms: int) -> None:
-        super().__init__(f"the node is overloaded ({cause}); retry after {retry_after_ms} ms")
-        self.cause = cause
-        self.retry_after_ms = retry_after_ms
-
-
 class Unavailable(Exception):
-    """No leader with a majority within the wait. ``maybe_applied`` is what really holds: False
-    only when the command surely was never proposed."""
+    """No answer could be had. ``maybe_applied`` says whether the command may still take effect:
+    the same ids are then safe to send again. ``leader_http`` is set only by a node that cannot
+    serve at all and knows who can."""
 
     def __init__(
-        self, message: str, *, maybe_applied: bool, retry_after_ms: int = 1_000, leader_http: str = ""
+        self,
+        message: str,
+        *,
+        maybe_applied: bool = False,
+        retry_after_ms: int = 1_000,
+        leader_http: str | None = None,
     ) -> None:
         super().__init__(message)
+        self.message = message
         self.maybe_applied = maybe_applied
         self.retry_after_ms = retry_after_ms
         self.leader_http = leader_http
 
 
-class LeaseLost(Exception):
-    """The lease behind a heartbeat is gone. ``cancelled``: the work is no longer wanted."""
+class Overloaded(Exception):
+    """Refused before it was proposed. ``cause`` is a metric label: say which bound was met."""
 
-    def __init__(self, message: str, *, cancelled: bool) -> None:
+    def __init__(self, message: str, *, cause: str, retry_after_ms: int = 1_000) -> None:
         super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.retry_after_ms = retry_after_ms
+
+
+class LeaseLost(Exception):
+    """The lease is over. ``cancelled`` when the work is no longer wanted at all."""
+
+    def __init__(self, message: str = "the lease is lost", *, cancelled: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
         self.cancelled = cancelled
+
+
+class HistoryDamaged(Exception):
+    """A stored record of this run fails its checksum. Only this run stands still."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Indeterminate(Exception):
+    """The command was proposed and leadership was lost before its fate was known: it may still be
+    applied. Forwarding tries again with the same id; callers at the edge never see this."""
