@@ -89,11 +89,11 @@ class Dispatch:
 
     async def poll_decision(
         self,
-        *,
         namespace: str,
         task_queue: str,
         types: Sequence[str],
         worker_id: str,
+        *,
         timeout_ms: int,
     ) -> DecisionTask | None:
         """Wait for a workflow task of one of ``types`` (none = any); None when none came."""
@@ -103,11 +103,11 @@ class Dispatch:
 
     async def poll_activity(
         self,
-        *,
         namespace: str,
         task_queue: str,
         names: Sequence[str],
         worker_id: str,
+        *,
         timeout_ms: int,
     ) -> ActivityTask | None:
         """Wait for an activity task of one of ``names`` (none = any); None when none came."""
@@ -124,7 +124,6 @@ class Dispatch:
 
     async def heartbeat(
         self,
-        *,
         namespace: str,
         workflow_id: str,
         lease_token: str,

@@ -21,7 +21,7 @@ from raftflow.cluster.consensus.channel import (
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
-from raftflow.cluster.proposer import Proposer
+from raftflow.cluster.proposer import Proposer, overloaded
 from raftflow.engine.commands import Command
 from raftflow.engine.rejections import Answer
 from raftflow.proto.raftflow.internal.v1 import node_pb2
@@ -96,17 +96,20 @@ class Forwarder:
         self._leader_wait = leader_wait_ms / 1_000
         self._channel.register(METHOD, self._on_forwarded)
 
-    async def execute(self, command: Command, *, command_id: str | None = None) -> Answer:
-        """Return the command's answer once it is applied.
+    async def execute(
+        self, command: Command, *, command_id: str | None = None, deadline_ms: int | None = None
+    ) -> Answer:
+        """Return the command's answer once it is applied. ``deadline_ms`` shortens the wait.
 
         Raises Unavailable after the leader wait, with ``maybe_applied`` as it really is, and
         Overloaded when the leader refused it for want of room.
         """
+        wait = self._leader_wait if deadline_ms is None else deadline_ms / 1_000
         command_id = command_id or secrets.token_hex(12)
         call = _Attempt(
             command_id,
             codec.encode_command(command_id, command),
-            asyncio.get_running_loop().time() + self._leader_wait,
+            asyncio.get_running_loop().time() + wait,
         )
         while True:
             try:
@@ -158,7 +161,7 @@ class Forwarder:
 
     def _refused(self, call: _Attempt, error: PeerError, before: bool) -> None:
         if error.code == _OVERLOADED:
-            raise Overloaded(error.text, retry_after_ms=200) from None
+            raise overloaded(error.text) from None
         if error.code == _NOT_LEADER:
             call.maybe_applied = before
 

@@ -27,6 +27,13 @@ MAX_BATCH_COMMANDS = 512
 MAX_BATCH_BYTES = 4 << 20
 MAX_PENDING_BYTES = 64 << 20
 
+def overloaded(cause: str) -> Overloaded:
+    """The refusal for a leader whose queue is full; ``cause`` is the metric's label."""
+    return Overloaded(
+        f"the leader has no room for more commands ({cause})", cause=cause, retry_after_ms=200
+    )
+
+
 AnswerCallback = Callable[[Answer | None], None]
 
 
@@ -68,7 +75,7 @@ class Proposer:
         proposing) or Overloaded (refused for want of room).
         """
         if self._pending_bytes + len(command) > MAX_PENDING_BYTES:
-            raise Overloaded("proposals_pending", retry_after_ms=200)
+            raise overloaded("proposals_pending")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(answer: Answer | None) -> None:
