@@ -1,0 +1,13 @@
+"""Options of our own."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="write what golden scripts give now into them (tests/support/datadriven.py)",
+    )
