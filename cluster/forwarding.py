@@ -62,9 +62,7 @@ class LeaderWatch:
         ``deadline`` is loop time. Raises as PeerChannel.call does."""
         remaining = deadline - asyncio.get_running_loop().time()
         timeout_ms = max(1, int(remaining * 1_000))
-        reply = asyncio.ensure_future(
-            channel.call(leader, method, payload, timeout_ms=timeout_ms)
-        )
+        reply = asyncio.ensure_future(channel.call(leader, method, payload, timeout_ms=timeout_ms))
         try:
             await asyncio.wait({reply, self.changed()}, return_when=asyncio.FIRST_COMPLETED)
             return reply.result() if reply.done() else None

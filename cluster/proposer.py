@@ -27,6 +27,7 @@ MAX_BATCH_COMMANDS = 512
 MAX_BATCH_BYTES = 4 << 20
 MAX_PENDING_BYTES = 64 << 20
 
+
 def overloaded(cause: str) -> Overloaded:
     """The refusal for a leader whose queue is full; ``cause`` is the metric's label."""
     return Overloaded(

@@ -139,9 +139,7 @@ class Duties:
     def _follow(self, effect: Effect) -> None:
         match effect:
             case OfferDecision():
-                self._offer(
-                    QueuedTask(effect.run, 0, 0, effect.workflow_type, effect.task_queue)
-                )
+                self._offer(QueuedTask(effect.run, 0, 0, effect.workflow_type, effect.task_queue))
             case OfferActivity():
                 self._offer(
                     QueuedTask(
@@ -243,9 +241,7 @@ class Duties:
 
     async def on_heartbeat(self, request: node_pb2.HeartbeatRequest) -> node_pb2.HeartbeatReply:
         """Extend the lease, or say what became of it."""
-        if self._office is not None and self.leases.beat(
-            request.lease_token, self._clock.now_ms()
-        ):
+        if self._office is not None and self.leases.beat(request.lease_token, self._clock.now_ms()):
             return node_pb2.HeartbeatReply(held=True)
         parts = parse_token(request.lease_token)
         if parts is None or parts.namespace != request.namespace:
@@ -341,9 +337,7 @@ class Duties:
         if now_ms >= self._forget_at_ms:
             self._forget_at_ms = now_ms + FORGET_EVERY_MS
             if self._replica.has_requests_before(now_ms):
-                self._proposer.propose_duty(
-                    ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE)
-                )
+                self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
 
     async def _sleep(self, now_ms: int) -> None:
         """Until the next duty, a newly armed timer, or a tick: log time can be steered."""
@@ -355,4 +349,3 @@ class Duties:
                 await self._wakeup.wait()
         except TimeoutError:
             pass
-
