@@ -134,9 +134,9 @@ class Node:
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
         self.replica.subscribe(self._count)
-        consensus.channel.on_up.append(self.exchange.tell)
-        consensus.channel.on_up.append(self.dispatch.on_peer_up)
-        consensus.channel.on_down.append(self.duties.on_peer_down)
+        consensus.channel.on_up(self.exchange.tell)
+        consensus.channel.on_up(self.dispatch.on_peer_up)
+        consensus.channel.on_down(self.duties.on_peer_down)
         consensus.on_flush = self.metrics.fsync.observe
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
