@@ -87,15 +87,15 @@ class Lineage:
 def live_ids(disk: Disk, directory: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
     """The numbers of the segments that count, and of those that a reset left behind."""
     ids = segment.segment_ids(names)
-    for older, newer in pairwise(ids):
-        if newer != older + 1:
-            raise JournalDamaged(
-                segment.segment_path(directory, older + 1), 0, "this segment is missing"
-            )
     start = 0
     for position, segment_id in enumerate(ids):
         if segment.read_header(disk, directory, segment_id).reset:
             start = position
+    for older, newer in pairwise(ids[start:]):
+        if newer != older + 1:
+            raise JournalDamaged(
+                segment.segment_path(directory, older + 1), 0, "this segment is missing"
+            )
     return ids[start:], ids[:start]
 
 
