@@ -137,7 +137,7 @@ def recover(disk: Disk, directory: str) -> Recovered:
             older.trim(following.header.prev_index + 1)
     torn = None
     if scans:
-        torn = _torn_tail(scans[-1])
+        torn = torn_tail(scans[-1])
         segments.append(_rewrite(disk, directory, scans[-1], data))
     return Recovered(lineage.prev_index, lineage.prev_term, segments, lineage.terms or [], torn)
 
@@ -164,7 +164,7 @@ def _reopen(disk: Disk, scan: Scan) -> Segment:
     )
 
 
-def _torn_tail(scan: Scan) -> TornTail | None:
+def torn_tail(scan: Scan) -> TornTail | None:
     if scan.damage is None:
         return None
     offset = scan.damage.offset
