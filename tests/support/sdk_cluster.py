@@ -272,7 +272,9 @@ class FakeCluster:
     def _held(self, token: str) -> tuple[FakeRun, dict[str, Any]]:
         if token not in self.leases:
             cancelled = any(
-                step.get("token") == "gone-cancelled" for r in self.runs.values() for step in r.steps
+                step.get("token") == "gone-cancelled"
+                for r in self.runs.values()
+                for step in r.steps
             )
             raise Refused(
                 409, "lease lost", code="FAILED_PRECONDITION", reason="LEASE_LOST",
@@ -312,7 +314,16 @@ class FakeCluster:
         return f"{what}-{self._serial}"
 
 
-_PUBLIC = frozenset(
-    "step_name sequence kind status attempts output output_base64 error error_type non_retryable "
-    "resolved_event_id".split()
+_PUBLIC = (
+    "step_name",
+    "sequence",
+    "kind",
+    "status",
+    "attempts",
+    "output",
+    "output_base64",
+    "error",
+    "error_type",
+    "non_retryable",
+    "resolved_event_id",
 )

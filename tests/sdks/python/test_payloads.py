@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from raftflow_sdk import payloads
 from raftflow_sdk.errors import PayloadError
 
@@ -26,7 +27,10 @@ def test_text_travels_as_text(text: str) -> None:
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False),
         lambda inner: st.lists(inner) | st.dictionaries(st.text("aé😀/\"'"), inner),
     )
 )

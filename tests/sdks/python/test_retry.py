@@ -3,6 +3,7 @@
 from itertools import islice
 
 import pytest
+
 from raftflow_sdk.retry import RetryPolicy, backoffs, to_ms
 
 

@@ -6,6 +6,7 @@ the steps that the history does not know yet become commands. Steps are futures 
 several can be in flight in one run; the sequential calls of `Context` start one and wait for it.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -82,6 +83,7 @@ class Replay:
         self._issued = 0
         self._commands: list[Command] = []
         self._suspended_at: Step | None = None
+        self._leaving = Suspended()
         self._error: ReplayError | None = None
         self._thread = threading.get_ident()
 
@@ -109,12 +111,12 @@ class Replay:
         """Leave the workflow code: it waits for this step."""
         self._check_running()
         self._suspended_at = step
-        raise Suspended
+        raise self._leaving
 
     def stop(self, error: ReplayError) -> NoReturn:
         """Leave the workflow code for good; what it makes of that no longer matters."""
         self._error = self._error or error
-        raise Suspended
+        raise self._leaving
 
     def _check_running(self) -> None:
         if threading.get_ident() != self._thread:
@@ -124,21 +126,34 @@ class Replay:
                     "workflow code is single-threaded"
                 )
             )
-        if self._suspended_at is not None or self._error is not None:
-            # Code that runs on the way out, such as a `finally`, is not a decision. It is left
-            # again; the replay that has the result passes here in earnest.
-            raise Suspended
+        if self._suspended_at is None and self._error is None:
+            return
+        if not self._is_leaving():
+            self.stop(self._swallowed("another step"))
+        # Code that runs on the way out, such as a `finally`, is not a decision. It is left again;
+        # the replay that has the result passes here in earnest.
+        raise self._leaving
+
+    def _is_leaving(self) -> bool:
+        """Whether the suspension is still on its way up through the code."""
+        handled = sys.exc_info()[1]
+        while handled is not None and handled is not self._leaving:
+            handled = handled.__context__
+        return handled is not None
+
+    def _swallowed(self, then: str) -> SwallowedSuspension:
+        return SwallowedSuspension(
+            f"workflow code caught its suspension at {self._suspended_at} and went on to {then}; "
+            "around ctx calls use `except Exception`, never a bare `except:`, "
+            "`except BaseException` or a `return` in `finally`"
+        )
 
     def finish(self, closing: Command | None) -> list[Command]:
         """The commands of this decision, once the code was left (None) or has ended."""
         if self._error is not None:
             raise self._error
         if closing is not None and self._suspended_at is not None:
-            raise SwallowedSuspension(
-                f"workflow code caught its suspension at {self._suspended_at} and went on to "
-                f"{closing['type']}; around ctx calls use `except Exception`, never a bare "
-                "`except:`, `except BaseException` or a `return` in `finally`"
-            )
+            raise self._swallowed(closing["type"])
         if self._issued < len(self._history):
             missing = self._history[self._issued]
             did = f"issued {closing['type']}" if closing else f"waits at {self._suspended_at}"
