@@ -11,7 +11,7 @@ import asyncio
 import secrets
 from dataclasses import dataclass
 
-from raftflow.cluster import codec
+from raftflow.cluster.codec import commands, replies
 from raftflow.cluster.consensus.channel import (
     PeerChannel,
     PeerError,
@@ -106,7 +106,7 @@ class Forwarder:
         command_id = command_id or secrets.token_hex(12)
         call = _Attempt(
             command_id,
-            codec.encode_command(command_id, command),
+            commands.encode_command(command_id, command),
             asyncio.get_running_loop().time() + wait,
         )
         while True:
@@ -147,7 +147,7 @@ class Forwarder:
             reply = await self._watch.call(
                 self._channel, leader, METHOD, request.SerializeToString(), call.deadline
             )
-            return None if reply is None else codec.decode_answer(reply)
+            return None if reply is None else replies.decode_answer(reply)
         except PeerUnavailable as error:
             call.maybe_applied = before or error.sent
         except PeerTimeout:
@@ -186,4 +186,4 @@ class Forwarder:
             raise PeerError(_INDETERMINATE, str(error)) from None
         except Overloaded as error:
             raise PeerError(_OVERLOADED, error.cause) from None
-        return codec.encode_answer(answer)
+        return replies.encode_answer(answer)

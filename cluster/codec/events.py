@@ -7,7 +7,6 @@ from raftflow.cluster.codec.values import retry_in
 from raftflow.engine import events as e
 from raftflow.proto.workflow.v1 import history_pb2 as pb
 
-
 _BODIES: OneOf[e.EventBody] = OneOf(
     "body",
     {
