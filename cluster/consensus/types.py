@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, Protocol
 
@@ -16,7 +16,7 @@ class Role(Enum):
     LEADER = "leader"
 
 
-class NotLeader(Exception):  # noqa: N818  # an answer, not a fault
+class NotLeader(Exception):  # an answer, not a fault
     """This node cannot propose; `leader` is who probably can."""
 
     def __init__(self, leader: str | None) -> None:
@@ -24,7 +24,7 @@ class NotLeader(Exception):  # noqa: N818  # an answer, not a fault
         self.leader = leader
 
 
-class ConsensusBroken(Exception):  # noqa: N818
+class ConsensusBroken(Exception):
     """An invariant of Raft does not hold. The process must end: going on could lose writes."""
 
 
@@ -78,11 +78,13 @@ class PeerStatus:
     match_index: int
     next_index: int
     last_contact_s: float | None
-    state: str
+    mode: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counters:
+    """Since the process began."""
+
     entries_proposed: int = 0
     entries_received: int = 0
     messages_sent: int = 0
@@ -107,7 +109,7 @@ class ConsensusStatus:
     leader_contact_s: float | None
     peers: dict[str, PeerStatus]
     elections: tuple[Election, ...]
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters
 
 
 class Callbacks(Protocol):
