@@ -18,10 +18,9 @@ from raftflow.raftlog import frame, recovery, segment
 from raftflow.raftlog.disk import Disk
 from raftflow.raftlog.errors import (
     JournalClosed,
-    JournalDamaged,
     JournalError,
     JournalLocked,
-    from_os_error,
+    naming,
 )
 from raftflow.raftlog.frame import FRAME_BYTES, MAX_ENTRY_BYTES, LogEntry
 from raftflow.raftlog.recovery import Recovered, TornTail
@@ -89,18 +88,14 @@ class Journal:
         """Lock the directory, recover what is in it, and rewrite the last segment."""
         if not 0 < segment_bytes <= segment.MAX_SEGMENT_BYTES:
             raise ValueError(f"segment_bytes must be 1 to {segment.MAX_SEGMENT_BYTES}")
-        try:
+        with naming(directory, 0, "opening the directory"):
             disk.makedirs(directory)
-            lock_fd = disk.lock(directory)
-        except BlockingIOError as error:
-            raise JournalLocked(directory) from error
-        except OSError as error:
-            raise from_os_error(error, directory, 0, "opening the directory") from error
+            try:
+                lock_fd = disk.lock(directory)
+            except BlockingIOError as error:
+                raise JournalLocked(directory) from error
         try:
             recovered = recovery.recover(disk, directory)
-        except OSError as error:
-            disk.close(lock_fd)
-            raise from_os_error(error, directory, 0, "recovering the journal") from error
         except JournalError:
             disk.close(lock_fd)
             raise
@@ -320,12 +315,8 @@ class Journal:
             part for part in reversed(self._segments) if part.count and part.first_index <= start
         )
         stop = min(stop, part.last_index + 1)
-        try:
-            with self._guard(part.path, part.ends[start - part.first_index], "reading"):
-                return part.read(self._disk, start, stop, max_bytes)
-        except JournalDamaged as damage:
-            self._broken = damage
-            raise
+        with self._final():
+            return part.read(self._disk, start, stop, max_bytes)
 
     def _move_start(self, last_dropped: int) -> None:
         self._prev_term = self._term_of(last_dropped)
@@ -388,49 +379,37 @@ class Journal:
     # -- disk, under _io
 
     @contextmanager
-    def _guard(self, path: str, offset: int, doing: str) -> Iterator[None]:
+    def _final(self) -> Iterator[None]:
+        """An error of the disk ends the journal: what the disk holds now is not known."""
         try:
             yield
-        except OSError as error:
-            self._broken = from_os_error(error, path, offset, doing)
-            raise self._broken from error
+        except JournalError as error:
+            self._broken = error
+            raise
 
     def _write(self, work: _Work) -> None:
-        if work.header is not None:
-            self._write_new_segment(work, work.header)
-            return
-        part = self._segments[-1]
-        offset = part.synced
-        parts, ends = frame.encode(work.entries, seed=part.seed, synced=part.synced, offset=offset)
-        with self._guard(part.path, offset, "writing entries"):
-            self._disk.pwrite(part.fd, b"".join(parts), offset)
-            self._disk.fdatasync(part.fd)
-            part.synced = ends[-1]
-            part.mark_synced(self._disk)
-        self._publish(part, work, ends)
-
-    def _write_new_segment(self, work: _Work, header: SegmentHeader) -> None:
-        before = self._segments[-1] if self._segments else None
-        start = segment.HEADER_BYTES
-        parts, ends = frame.encode(work.entries, seed=header.seed, synced=start, offset=start)
-        path = segment.segment_path(self._directory, header.segment_id)
-        with self._guard(path, 0, "writing a new segment"):
+        with self._final():
+            if work.header is None:
+                part = self._segments[-1]
+                self._publish(part, work, part.write(self._disk, work.entries))
+                return
+            before = self._segments[-1] if self._segments else None
+            header, start = work.header, segment.HEADER_BYTES
+            parts, ends = frame.encode(work.entries, seed=header.seed, synced=start, offset=start)
             part = segment.create(
                 self._disk, self._directory, header, b"".join(parts), array("I", [start])
             )
-        self._publish(part, work, ends)
-        if before is not None:
-            with self._guard(before.path, before.synced, "sealing the segment"):
-                before.mark_synced(self._disk, sealed=True)
-                self._disk.fdatasync(before.fd)
+            self._publish(part, work, ends)
+            if before is not None:
+                before.seal(self._disk)
 
     def _remove_doomed(self) -> None:
         with self._lock:
             doomed, self._doomed = self._doomed, []
-        for part in doomed:
-            with self._guard(part.path, 0, "removing the segment"):
+        with self._final():
+            for part in doomed:
                 self._disk.close(part.fd)
-                recovery.remove_segments(self._disk, self._directory, [part.header.segment_id])
+                segment.remove(self._disk, self._directory, [part.header.segment_id])
 
 
 def _size(entry: LogEntry) -> int:

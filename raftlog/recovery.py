@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from raftflow.raftlog import segment
 from raftflow.raftlog.disk import Disk
-from raftflow.raftlog.errors import JournalDamaged
+from raftflow.raftlog.errors import JournalDamaged, naming
 from raftflow.raftlog.segment import HEADER_BYTES, TEMPORARY, Scan, Segment, SegmentHeader
 
 
@@ -120,7 +120,8 @@ def judge(scan: Scan, *, last: bool) -> None:
 
 
 def recover(disk: Disk, directory: str) -> Recovered:
-    names = disk.listdir(directory)
+    with naming(directory, 0, "listing the directory"):
+        names = disk.listdir(directory)
     ids, left_behind = live_ids(disk, directory, names)
     lineage = Lineage()
     scans: list[Scan] = []
@@ -147,21 +148,16 @@ def _remove_leftovers(
 ) -> None:
     for name in names:
         if name.endswith(segment.SUFFIX + TEMPORARY):
-            disk.unlink(os.path.join(directory, name))
-    remove_segments(disk, directory, left_behind)
-
-
-def remove_segments(disk: Disk, directory: str, ids: Sequence[int]) -> None:
-    """Oldest first, each removal on disk before the next: a crash never leaves a hole."""
-    for segment_id in ids:
-        disk.unlink(segment.segment_path(directory, segment_id))
-        disk.fsync_dir(directory)
+            path = os.path.join(directory, name)
+            with naming(path, 0, "removing an unfinished segment"):
+                disk.unlink(path)
+    segment.remove(disk, directory, left_behind)
 
 
 def _reopen(disk: Disk, scan: Scan) -> Segment:
-    return Segment(
-        scan.path, disk.open(scan.path), scan.header, scan.ends, scan.header.seed, scan.size
-    )
+    with naming(scan.path, 0, "opening the segment"):
+        fd = disk.open(scan.path)
+    return Segment(scan.path, fd, scan.header, scan.ends, scan.header.seed, scan.size)
 
 
 def torn_tail(scan: Scan) -> TornTail | None:

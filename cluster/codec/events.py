@@ -16,9 +16,7 @@ _BODIES: OneOf[e.EventBody] = OneOf(
         "workflow_terminated": member(e.WorkflowTerminated, pb.WorkflowTerminated),
         "workflow_cancelled": member(e.WorkflowCancelled, pb.WorkflowCancelled),
         "workflow_timed_out": member(e.WorkflowTimedOut, pb.WorkflowTimedOut),
-        "step_scheduled": member(
-            e.StepScheduled, pb.StepScheduled, retry=retry_in("retry")
-        ),
+        "step_scheduled": member(e.StepScheduled, pb.StepScheduled, retry=retry_in("retry")),
         "step_completed": member(e.StepCompleted, pb.StepCompleted),
         "step_failed": member(e.StepFailed, pb.StepFailed),
         "timer_started": member(e.TimerStarted, pb.TimerStarted),
