@@ -57,7 +57,7 @@ def test_text_is_never_parsed_as_html(module: Path) -> None:
 
 
 def test_references_exist() -> None:
-    for name in re.findall(r'(?:src|href)="static/([^"]+)"', PAGE):
+    for name in re.findall(r'(?:src|href)="([\w.]+)"', PAGE):
         assert (static_dir() / name).is_file()
     for module in MODULES:
         for name in re.findall(r'from "\./([^"]+)"', module.read_text("utf-8")):
