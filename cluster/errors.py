@@ -49,3 +49,8 @@ class HistoryDamaged(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class Indeterminate(Exception):
+    """The command was proposed and leadership was lost before its fate was known: it may still be
+    applied. Forwarding tries again with the same id; callers at the edge never see this."""
