@@ -274,7 +274,7 @@ class Dispatch:
         while loop.time() < deadline:
             leader = self._consensus.leader
             try:
-                if self._consensus.is_leader:
+                if self._consensus.role is Role.LEADER:
                     return await self._sink.on_heartbeat(request)
                 if leader is not None and leader != self._node_id:
                     answer = await self._watch.call(

@@ -120,7 +120,7 @@ class Forwarder:
 
     async def _attempt(self, call: _Attempt) -> Answer | None:
         """One try with whoever leads now; None when another is worth it."""
-        if self._consensus.is_leader:
+        if self._consensus.role is Role.LEADER:
             return await self._propose_here(call)
         leader = self._consensus.leader
         if leader is None or leader == self._node_id:

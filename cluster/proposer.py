@@ -144,7 +144,7 @@ class Proposer:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        if not self._consensus.is_leader:
+        if self._consensus.role is not Role.LEADER:
             self.on_role(Role.FOLLOWER, self._consensus.term, self._consensus.leader)
             return
         if not self._clock.ready:

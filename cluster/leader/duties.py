@@ -159,8 +159,6 @@ class Duties:
                 )
             case DropLease():
                 self.leases.drop(effect.token)
-                if effect.expired:
-                    self._metrics.leases_expired.inc()
             case ArmTimer():
                 self._arm(TimerRow(effect.run, effect.kind, effect.sequence, effect.fire_at_ms))
             case DisarmTimer():
@@ -304,7 +302,7 @@ class Duties:
 
     def _fire(self, now_ms: int) -> None:
         for row in self.timers.due(now_ms, FIRE_AT_ONCE):
-            self._metrics.timer_lag.observe(max(0, now_ms - row.fire_at_ms) / 1_000)
+            self._metrics.timer_lag.set(max(0, now_ms - row.fire_at_ms) / 1_000)
             self._proposer.propose_duty(
                 FireTimer(
                     namespace=row.run.namespace,
