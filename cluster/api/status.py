@@ -3,10 +3,10 @@ makes sense. `docs/errors/` has a page for each (a test compares)."""
 
 from __future__ import annotations
 
-import grpc
-
 from dataclasses import dataclass
 from typing import Any
+
+import grpc
 
 from raftflow.cluster.errors import HistoryDamaged, LeaseLost, Overloaded, Unavailable
 from raftflow.engine.rejections import Reason, Rejection
@@ -108,7 +108,11 @@ def of_exception(error: Exception) -> ApiError | None:
             return ApiError(reason, error.message, **details)
         case Overloaded():
             return ApiError(
-                "OVERLOADED", error.message, maybe_applied=False, retry_after_ms=error.retry_after_ms
+                "OVERLOADED",
+                error.message,
+                cause=error.cause,
+                maybe_applied=False,
+                retry_after_ms=error.retry_after_ms,
             )
         case LeaseLost():
             return ApiError("LEASE_LOST", error.message, cancelled=error.cancelled)

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from raftflow.cluster.api.handlers.common import check_namespace, execute
-from raftflow.cluster.api.services import NodeServices, RunFilter, RunPage, RunSummary
+from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.commands import CancelRun, SignalRun, StartRun, TerminateRun
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
@@ -88,7 +89,10 @@ async def list_runs(node: NodeServices, wanted: RunFilter) -> tuple[RunPage, int
     await check_namespace(node, wanted.namespace)
     index = node.replica.applied_index
     await node.replica.written(index)
-    return await node.store.list_runs(wanted), index
+    try:
+        return await node.store.list_runs(wanted), index
+    except BadCursor:
+        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out") from None
 
 
 async def describe(

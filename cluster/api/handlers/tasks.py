@@ -6,14 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from raftflow.cluster.api.handlers.common import check_namespace, execute
 from raftflow.cluster.api.limits import MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
-from raftflow.engine.commands import CompleteActivity, CompleteDecision, RegisterTypes, ReturnTask
-
-log = structlog.get_logger()
+from raftflow.engine.commands import CompleteActivity, CompleteDecision, RegisterTypes
 
 # How long a poll for several tasks waits for more once it has one.
 _GATHER_S = 0.005
@@ -55,20 +51,29 @@ async def poll_activity(node: NodeServices, poll: Poll) -> Any | None:
 
 async def poll_activities(node: NodeServices, poll: Poll, most: int) -> list[Any]:
     """Up to ``most`` tasks: the first that comes, and what else is there at that moment."""
-    polls = [asyncio.ensure_future(poll_activity(node, poll)) for _ in range(most)]
+    polls = [asyncio.create_task(poll_activity(node, poll)) for _ in range(most)]
     try:
         await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait(polls, timeout=_GATHER_S)
-    finally:
-        for pending in polls:
-            pending.cancel()
-        outcomes = await asyncio.gather(*polls, return_exceptions=True)
+    except asyncio.CancelledError:
+        for task in await _end(polls):
+            if task is not None and not isinstance(task, BaseException):
+                node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
+        raise
+    outcomes = await _end(polls)
     tasks = [task for task in outcomes if task is not None and not isinstance(task, BaseException)]
     if not tasks:
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
     return tasks
+
+
+async def _end(polls: list[asyncio.Task[Any | None]]) -> list[Any]:
+    """Stop what still waits; what each of them came to."""
+    for poll in polls:
+        poll.cancel()
+    return await asyncio.gather(*polls, return_exceptions=True)
 
 
 async def complete_decision(node: NodeServices, command: CompleteDecision) -> None:
@@ -89,13 +94,3 @@ async def heartbeat(
     details: bytes | None,
 ) -> None:
     await node.dispatch.heartbeat(namespace, workflow_id, lease_token, worker_id, details)
-
-
-async def give_back(node: NodeServices, namespace: str, workflow_id: str, token: str) -> None:
-    """The caller hung up before it was told of this task: queue it again at once."""
-    try:
-        await node.forwarder.execute(
-            ReturnTask(namespace=namespace, workflow_id=workflow_id, token=token)
-        )
-    except Exception as error:  # noqa: BLE001  # the lease's end queues it anyway
-        log.warning("task_return_failed", workflow_id=workflow_id, error=str(error))
