@@ -87,15 +87,15 @@ class Lineage:
 def live_ids(disk: Disk, directory: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
     """The numbers of the segments that count, and of those that a reset left behind."""
     ids = segment.segment_ids(names)
-    for older, newer in pairwise(ids):
-        if newer != older + 1:
-            raise JournalDamaged(
-                segment.segment_path(directory, older + 1), 0, "this segment is missing"
-            )
     start = 0
     for position, segment_id in enumerate(ids):
         if segment.read_header(disk, directory, segment_id).reset:
             start = position
+    for older, newer in pairwise(ids[start:]):
+        if newer != older + 1:
+            raise JournalDamaged(
+                segment.segment_path(directory, older + 1), 0, "this segment is missing"
+            )
     return ids[start:], ids[:start]
 
 
@@ -137,7 +137,7 @@ def recover(disk: Disk, directory: str) -> Recovered:
             older.trim(following.header.prev_index + 1)
     torn = None
     if scans:
-        torn = _torn_tail(scans[-1])
+        torn = torn_tail(scans[-1])
         segments.append(_rewrite(disk, directory, scans[-1], data))
     return Recovered(lineage.prev_index, lineage.prev_term, segments, lineage.terms or [], torn)
 
@@ -164,7 +164,7 @@ def _reopen(disk: Disk, scan: Scan) -> Segment:
     )
 
 
-def _torn_tail(scan: Scan) -> TornTail | None:
+def torn_tail(scan: Scan) -> TornTail | None:
     if scan.damage is None:
         return None
     offset = scan.damage.offset

@@ -7,7 +7,6 @@ from raftflow.cluster.codec.values import retry_in
 from raftflow.engine import events as e
 from raftflow.proto.workflow.v1 import history_pb2 as pb
 
-
 _BODIES: OneOf[e.EventBody] = OneOf(
     "body",
     {
@@ -17,9 +16,7 @@ _BODIES: OneOf[e.EventBody] = OneOf(
         "workflow_terminated": member(e.WorkflowTerminated, pb.WorkflowTerminated),
         "workflow_cancelled": member(e.WorkflowCancelled, pb.WorkflowCancelled),
         "workflow_timed_out": member(e.WorkflowTimedOut, pb.WorkflowTimedOut),
-        "step_scheduled": member(
-            e.StepScheduled, pb.StepScheduled, retry=retry_in("retry")
-        ),
+        "step_scheduled": member(e.StepScheduled, pb.StepScheduled, retry=retry_in("retry")),
         "step_completed": member(e.StepCompleted, pb.StepCompleted),
         "step_failed": member(e.StepFailed, pb.StepFailed),
         "timer_started": member(e.TimerStarted, pb.TimerStarted),

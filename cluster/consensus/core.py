@@ -18,7 +18,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 import structlog
 from pysyncobj import SyncObj, SyncObjConf
@@ -403,7 +403,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     # --------------------------------------------------------------------------------- the tick
 
-    def _onTick(self, timeToWait: float = 0.0) -> None:  # noqa: N802, N803
+    def _onTick(self, timeToWait: float = 0.0) -> None:
         """Rows 2, 9, 11, 14: stock counts unflushed entries, makes dumps, retries failed applies,
         and starts an election before it has looked at its sockets."""
         now = engine.monotonicTime()
@@ -509,7 +509,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------ PySyncObj's
 
-    def __setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
+    def __setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
         """Rows 1, 3, 13: what was learnt in an older term ends with it."""
         assert term >= self.__raftCurrentTerm
         if term != self.__raftCurrentTerm:
@@ -517,7 +517,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self._voted_for_us = {self._id}
         super().__setCurrentTerm(term, votedForNodeId)
 
-    def __setState(self, newState: int) -> None:  # noqa: N802, N803
+    def __setState(self, newState: int) -> None:
         """Rows 14, 15, 16: leaving leadership ends its reads at once and starts a fresh deadline."""
         left = self.__raftState == LEADER and newState != LEADER
         super().__setState(newState)
@@ -527,7 +527,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = engine.monotonicTime() + self.__generateRaftTimeout()
             self._reads.fail()
 
-    def __onBecomeLeader(self) -> None:  # noqa: N802
+    def __onBecomeLeader(self) -> None:
         """Rows 6, 8: progress starts from nothing, and the commit index from what is verified."""
         self._pre_vote.stop()
         self._transfer_to = None
@@ -539,14 +539,14 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         super().__onBecomeLeader()
         self.callbacks.wants_flush()
 
-    def __onNodeConnected(self, node: Node) -> None:  # noqa: N802
+    def __onNodeConnected(self, node: Node) -> None:
         super().__onNodeConnected(node)
         peer = self._peers[node.id]
         peer.connected = True
         peer.probe(peer.match_index + 1 if peer.match_index else peer.next_index)
 
     @_fail_stop
-    def __onNodeDisconnected(self, node: Node) -> None:  # noqa: N802
+    def __onNodeDisconnected(self, node: Node) -> None:
         super().__onNodeDisconnected(node)
         peer = self._peers[node.id]
         peer.connected = False
@@ -557,8 +557,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Rows 9, 11, 12, 21: what would unpickle, dump, queue or forward is never reached."""
         raise ConsensusBroken("a part of PySyncObj that is switched off was called")
 
-    _applyCommand = _refused  # noqa: N815
-    _checkCommandsToApply = _refused  # noqa: N815
+    _applyCommand = _refused
+    _checkCommandsToApply = _refused
     __doApplyCommand = _refused
     __parseChangeClusterRequest = _refused
     __doChangeCluster = _refused
@@ -569,7 +569,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     # --------------------------------------------------------------------------------- messages
 
     @_fail_stop
-    def __onMessageReceived(self, node: Node, message: Message) -> None:  # noqa: N802
+    def __onMessageReceived(self, node: Node, message: Message) -> None:
         """Rows 3, 4, 5, 6, 7, 13, 14, 15: every message is checked before PySyncObj sees it."""
         if node.id not in self._peers:
             return
@@ -877,7 +877,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if index > self.__raftCommitIndex and self._journal.term(index) == self.__raftCurrentTerm:
             self.__raftCommitIndex = index
 
-    def __applyLogEntries(self) -> bool:  # noqa: N802
+    def __applyLogEntries(self) -> bool:
         """Row 11: committed entries are handed over, in slices, and cannot fail."""
         commit = self.__raftCommitIndex
         if commit <= self.__raftLastApplied:
@@ -893,7 +893,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 break
         return True
 
-    def __sendAppendEntries(self) -> None:  # noqa: N802
+    def __sendAppendEntries(self) -> None:
         """Rows 6, 9, 12: bounded batches, two in flight, whole entries, snapshots by manifest."""
         if self._reads.waiting and self._leads_surely():
             self._reads.open_round(self.__raftCommitIndex)

@@ -257,8 +257,6 @@ class Consensus:
         """Drop the log up to `index`, except what a follower that fetches a copy still needs."""
         pinned = self._source.pinned_index()
         self._core.compact(index if pinned is None else min(index, pinned))
-        # Files are removed by the flush thread.
-        self._flusher.request()
 
     def status(self) -> ConsensusStatus:
         return self._core.status()
@@ -349,16 +347,6 @@ class Consensus:
             segment_bytes=self.config.segment_bytes,
             cache_bytes=self.config.journal_cache_bytes,
         )
-        applied = self._store.applied_index
-        if self._journal.last_index < applied:
-            # Committed by the disks of others and applied here, before our own disk had it.
-            self._journal.reset(applied, self._store.applied_term)
-        elif self._journal.prev_index > applied:
-            raise StoreBehindLog(
-                f"the store in {self.config.data_dir} has applied {applied}, but the log begins "
-                f"after {self._journal.prev_index}. Restore the store from a backup of this node, "
-                "or remove the data directory and let the node join as a new one."
-            )
 
     def _build(self) -> None:
         self._source = SnapshotSource(
@@ -378,6 +366,7 @@ class Consensus:
             hard_state=self._hard_state,
             transport=self._transport,
             applied_index=self._store.applied_index,
+            applied_term=self._store.applied_term,
             callbacks=self,
             timing=self.config.timing,
         )
@@ -450,10 +439,6 @@ class Consensus:
     def _snapshot_installed(self, index: int, term: int) -> None:
         self._core.snapshot_installed(index, term)
         self._wake()
-
-
-class StoreBehindLog(Exception):
-    """Entries between the store and the log are missing; starting would skip them silently."""
 
 
 def _hello(config: ConsensusConfig, identity: Identity) -> Hello:

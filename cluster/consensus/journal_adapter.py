@@ -40,17 +40,17 @@ class JournalAdapter(PySyncObjJournal):  # type: ignore[misc]
         entry = self._journal.entry(self._journal.prev_index + position)
         return entry.payload, entry.index, entry.term
 
-    def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
+    def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
         """CONSENSUS row 1: fsynced when it returns, so before any message shows it."""
         self._hard_state.store(term, votedForNodeId)
 
-    def getCurrentTerm(self) -> int:  # noqa: N802
+    def getCurrentTerm(self) -> int:
         return self._hard_state.term
 
-    def getVotedForNodeId(self) -> str | None:  # noqa: N802
+    def getVotedForNodeId(self) -> str | None:
         return self._hard_state.voted_for
 
-    def getRaftCommitIndex(self) -> int:  # noqa: N802
+    def getRaftCommitIndex(self) -> int:
         """CONSENSUS row 8: a commit index from before is worth nothing; the core sets its own."""
         return self._journal.prev_index
 
@@ -64,7 +64,7 @@ class NoSerializer:
     def __init__(self, *_settings: object) -> None:
         pass
 
-    def checkSerializing(self) -> tuple[int, None]:  # noqa: N802
+    def checkSerializing(self) -> tuple[int, None]:
         return SERIALIZER_STATE.NOT_SERIALIZING, None
 
     def serialize(self, *_arguments: object) -> NoReturn:

@@ -16,7 +16,7 @@ class Role(Enum):
     LEADER = "leader"
 
 
-class NotLeader(Exception):  # noqa: N818  # an answer, not a fault
+class NotLeader(Exception):  # an answer, not a fault
     """This node cannot propose; `leader` is who probably can."""
 
     def __init__(self, leader: str | None) -> None:
@@ -24,7 +24,7 @@ class NotLeader(Exception):  # noqa: N818  # an answer, not a fault
         self.leader = leader
 
 
-class ConsensusBroken(Exception):  # noqa: N818
+class ConsensusBroken(Exception):
     """An invariant of Raft does not hold. The process must end: going on could lose writes."""
 
 

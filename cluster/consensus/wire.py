@@ -42,7 +42,7 @@ def decode(data: bytes) -> Message:
         raise WireError("a peer message without a body")
     term = packed.term
     # Only a voter that has never seen an election is in term 0, and only answers from there.
-    _check((0 < term or kind == "pre_vote_reply") and term < LIMIT, "term", term)
+    _check((term > 0 or kind == "pre_vote_reply") and term < LIMIT, "term", term)
     message = _DECODERS[kind](getattr(packed, kind), term)
     message["term"] = term
     return message
