@@ -43,6 +43,11 @@ class Setting:
         return (flag, flag.removesuffix("-ms")) if flag.endswith("-ms") else (flag,)
 
     @property
+    def default_text(self) -> str:
+        """Empty where the default is derived, which the help text then tells."""
+        return "" if self.default in (DERIVED, "", ()) else _toml_value(self.default).strip('"')
+
+    @property
     def env(self) -> str:
         return "RAFTFLOW_" + self.name.replace(".", "_").upper()
 
@@ -126,8 +131,7 @@ def markdown_table() -> str:
     """The table of docs/configuration.md; a test compares the two."""
     rows = ["| setting | flag | environment | default | meaning |", "|---|---|---|---|---|"]
     for known in SETTINGS:
-        derived = known.default in (DERIVED, "", ())
-        default = "" if derived else f"`{_toml_value(known.default)}`"
+        default = f"`{known.default_text}`" if known.default_text else ""
         rows.append(
             f"| `{known.name}` | `{known.flags[0]}` | `{known.env}` | {default} | {known.help} |"
         )
@@ -238,19 +242,30 @@ def _text(value: Any) -> str:
     return value
 
 
-def _integer(value: Any, *, duration: bool) -> int:
+def milliseconds(value: Any) -> int:
+    """Milliseconds from a number or a text such as 400ms, 5s, 2m, 1h."""
+    text = value.strip() if isinstance(value, str) else ""
+    for unit, factor in UNITS_MS.items():
+        number = text.removesuffix(unit)
+        if number != text and number.isascii() and number.isdigit():
+            return int(number) * factor
+    try:
+        return _whole(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not milliseconds or a duration such as 5s") from None
+
+
+def _whole(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    text = _text(value).strip().replace("_", "")
-    if duration:
-        for unit in ("ms", "s", "m", "h"):
-            number = text.removesuffix(unit)
-            if number != text and number.isascii() and number.isdigit():
-                return int(number) * UNITS_MS[unit]
+    text = value.strip().replace("_", "") if isinstance(value, str) else ""
     if not text.removeprefix("-").isdigit() or not text.isascii():
-        expected = "milliseconds or a duration such as 5s" if duration else "a whole number"
-        raise ValueError(f"{value!r} is not {expected}")
+        raise ValueError(f"{value!r} is not a whole number")
     return int(text)
+
+
+def _integer(value: Any, *, duration: bool) -> int:
+    return milliseconds(value) if duration else _whole(value)
 
 
 def _toml_value(value: Any) -> str:

@@ -21,8 +21,8 @@ from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import LeaseLost, Overloaded, Unavailable
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.replica import Replica
-from raftflow.engine.commands import Batch, RecordHeartbeat, ReturnTask
 from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch, RecordHeartbeat, ReturnTask
 from raftflow.engine.describe import ActivityTask, DecisionTask, activity_task, decision_task
 from raftflow.engine.effects import DeliverTask
 from raftflow.engine.limits import Limits
@@ -274,7 +274,7 @@ class Dispatch:
         while loop.time() < deadline:
             leader = self._consensus.leader
             try:
-                if self._consensus.is_leader:
+                if self._consensus.role is Role.LEADER:
                     return await self._sink.on_heartbeat(request)
                 if leader is not None and leader != self._node_id:
                     answer = await self._watch.call(
@@ -290,4 +290,3 @@ class Dispatch:
             "no leader took the heartbeat in time; the lease holds until its deadline",
             maybe_applied=False,
         )
-

@@ -54,8 +54,8 @@ HORIZON_MS = 60_000
 PAGE = 1_000
 TICK_MS = 100
 FIRE_AT_ONCE = 256
-FORGET_AT_ONCE = 500
-FORGET_EVERY_MS = 5_000
+FORGET_AT_ONCE = 5_000
+FORGET_EVERY_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +139,7 @@ class Duties:
     def _follow(self, effect: Effect) -> None:
         match effect:
             case OfferDecision():
-                self._offer(
-                    QueuedTask(effect.run, 0, 0, effect.workflow_type, effect.task_queue)
-                )
+                self._offer(QueuedTask(effect.run, 0, 0, effect.workflow_type, effect.task_queue))
             case OfferActivity():
                 self._offer(
                     QueuedTask(
@@ -161,8 +159,6 @@ class Duties:
                 )
             case DropLease():
                 self.leases.drop(effect.token)
-                if effect.expired:
-                    self._metrics.leases_expired.inc()
             case ArmTimer():
                 self._arm(TimerRow(effect.run, effect.kind, effect.sequence, effect.fire_at_ms))
             case DisarmTimer():
@@ -243,9 +239,7 @@ class Duties:
 
     async def on_heartbeat(self, request: node_pb2.HeartbeatRequest) -> node_pb2.HeartbeatReply:
         """Extend the lease, or say what became of it."""
-        if self._office is not None and self.leases.beat(
-            request.lease_token, self._clock.now_ms()
-        ):
+        if self._office is not None and self.leases.beat(request.lease_token, self._clock.now_ms()):
             return node_pb2.HeartbeatReply(held=True)
         parts = parse_token(request.lease_token)
         if parts is None or parts.namespace != request.namespace:
@@ -267,7 +261,7 @@ class Duties:
             now_ms = self._clock.now_ms()
             self._fire(now_ms)
             self._expire(now_ms)
-            self._forget(now_ms)
+            await self._forget(now_ms)
             await self._sleep(now_ms)
 
     async def _derive_tasks(self) -> None:
@@ -308,7 +302,7 @@ class Duties:
 
     def _fire(self, now_ms: int) -> None:
         for row in self.timers.due(now_ms, FIRE_AT_ONCE):
-            self._metrics.timer_lag.observe(max(0, now_ms - row.fire_at_ms) / 1_000)
+            self._metrics.timer_lag.set(max(0, now_ms - row.fire_at_ms) / 1_000)
             self._proposer.propose_duty(
                 FireTimer(
                     namespace=row.run.namespace,
@@ -336,14 +330,14 @@ class Duties:
                 )
             )
 
-    def _forget(self, now_ms: int) -> None:
-        """Remembered request ids leave in small slices, by log time."""
-        if now_ms >= self._forget_at_ms:
-            self._forget_at_ms = now_ms + FORGET_EVERY_MS
-            if self._replica.has_requests_before(now_ms):
-                self._proposer.propose_duty(
-                    ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE)
-                )
+    async def _forget(self, now_ms: int) -> None:
+        """Remembered request ids leave in slices, by log time."""
+        if now_ms < self._forget_at_ms:
+            return
+        self._forget_at_ms = now_ms + FORGET_EVERY_MS
+        oldest_ms = await self._store.oldest_request_ms()
+        if oldest_ms is not None and oldest_ms <= now_ms:
+            self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
 
     async def _sleep(self, now_ms: int) -> None:
         """Until the next duty, a newly armed timer, or a tick: log time can be steered."""
@@ -355,4 +349,3 @@ class Duties:
                 await self._wakeup.wait()
         except TimeoutError:
             pass
-

@@ -97,7 +97,9 @@ class Matching:
         """A poll waits; it gets the oldest task that it takes."""
         if poll.poll_id in self._polls:
             return None
-        queue = self._queue((poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue))
+        queue = self._queue(
+            (poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue)
+        )
         self._polls[poll.poll_id] = _WaitingPoll(node, poll)
         task = self._oldest_task(queue, poll)
         if task is not None:
@@ -112,7 +114,9 @@ class Matching:
         if waiting is None:
             return
         poll = waiting.poll
-        queue = self._queue((poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue))
+        queue = self._queue(
+            (poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue)
+        )
         for name in poll.names or (ANY,):
             ids = queue.polls.get(name)
             if ids is not None:

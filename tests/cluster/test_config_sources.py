@@ -57,7 +57,7 @@ def test_activity_policies(tmp_path: Path) -> None:
         ("heartbeat = 1", "heartbeat (from {file}): unknown setting; did you mean heartbeat_ms?"),
         ("[limits]\nid = 1", "limits.id (from {file}): unknown setting; did you mean"),
         ("limits = 3", "limits (from {file}): must be a table"),
-        ("lease_ms = true", "lease_ms (from {file}): True must be text"),
+        ("lease_ms = true", "lease_ms (from {file}): True is not milliseconds"),
         ("lease_ms = 1", "lease_ms (from {file}): must be at least 100"),
         ("x = ", "{file} is not TOML"),
         ("[activities.a]\nmax_attempts = -1", "activities.a.max_attempts (from {file}): must not"),

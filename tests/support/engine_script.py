@@ -12,8 +12,8 @@ from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 
+import datadriven
 import engine_harness as make
-from datadriven import Directive, parse_line, run_script
 from engine_harness import BIRTH_MS, EngineHarness
 
 from raftflow.engine import commands as cmd
@@ -46,8 +46,30 @@ def scripts(folder: str) -> list[Path]:
     return found
 
 
-def play(path: Path) -> None:
-    run_script(path, _Script().execute)
+def play(path: Path, *, rewrite: bool) -> None:
+    script = _Script()
+
+    def say(line: str, lines: tuple[str, ...]) -> str:
+        (verb, *words), options = _parse(line)
+        return script.execute(_Directive(verb, tuple(words), options, lines))
+
+    datadriven.run(path, say, rewrite=rewrite)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Directive:
+    """`verb word... key=value...`, and the lines of input that followed."""
+
+    verb: str
+    words: tuple[str, ...]
+    options: dict[str, str]
+    input: tuple[str, ...]
+
+
+def _parse(line: str) -> tuple[list[str], dict[str, str]]:
+    pieces = [piece.partition("=") for piece in line.split()]
+    words = [piece[0] for piece in pieces if not piece[1]]
+    return words, {key: value for key, equals, value in pieces if equals}
 
 
 class _Script:
@@ -57,7 +79,7 @@ class _Script:
         self.tokens: dict[str, str] = {}
         self.names: dict[str, str] = {}
 
-    def execute(self, directive: Directive) -> str:
+    def execute(self, directive: _Directive) -> str:
         verb, options = directive.verb, directive.options
         if verb == "reload":
             self.harness.reload()
@@ -136,7 +158,7 @@ class _Script:
         reason = f" ({run.suspended_reason})" if run.suspended_reason else ""
         return f"{key.workflow_id}/{key.run_id} {run.status.name}{reason}"
 
-    def _show(self, directive: Directive) -> str:
+    def _show(self, directive: _Directive) -> str:
         run = self._run(directive)
         out = [self._stand(run.key)]
         results = [(name, getattr(run, name)) for name in ("output", "error", "error_type")]
@@ -158,15 +180,15 @@ class _Script:
 
     # ---- building commands --------------------------------------------------------------------
 
-    def _run(self, directive: Directive) -> Run:
+    def _run(self, directive: _Directive) -> Run:
         namespace = directive.options.get("ns", DEFAULT_NAMESPACE)
         return self.harness.run(directive.words[0], directive.options.get("run", ""), namespace)
 
-    def token(self, directive: Directive) -> str:
+    def token(self, directive: _Directive) -> str:
         name = directive.options.get("token", "t")
         return self.tokens.get(name, name)
 
-    def start(self, directive: Directive) -> Command:
+    def start(self, directive: _Directive) -> Command:
         get = directive.options.get
         return make.start(
             directive.words[0],
@@ -181,7 +203,7 @@ class _Script:
             request_id=get("request", ""),
         )
 
-    def signal(self, directive: Directive) -> Command:
+    def signal(self, directive: _Directive) -> Command:
         get = directive.options.get
         workflow, name, *payload = directive.words
         return make.signal(
@@ -193,7 +215,7 @@ class _Script:
             request_id=get("request", ""),
         )
 
-    def end(self, directive: Directive) -> Command:
+    def end(self, directive: _Directive) -> Command:
         get = directive.options.get
         kind = cmd.TerminateRun if directive.verb == "terminate" else cmd.CancelRun
         return kind(
@@ -204,7 +226,7 @@ class _Script:
             request_id=get("request", ""),
         )
 
-    def grant(self, directive: Directive) -> Command:
+    def grant(self, directive: _Directive) -> Command:
         get, run = directive.options.get, self._run(directive)
         nonce = f"n{self.harness.index}"
         if "step" not in directive.options:
@@ -212,7 +234,7 @@ class _Script:
         sequence, attempt = int(get("step", "0")), int(get("attempt", "0"))
         return make.grant_activity(run, sequence, nonce=nonce, attempt=attempt)
 
-    def decide(self, directive: Directive) -> Command:
+    def decide(self, directive: _Directive) -> Command:
         options = directive.options
         return make.complete_decision(
             directive.words[0],
@@ -223,7 +245,7 @@ class _Script:
             nondeterminism="nondeterminism" in directive.words,
         )
 
-    def complete(self, directive: Directive) -> Command:
+    def complete(self, directive: _Directive) -> Command:
         options = directive.options
         command = make.complete_activity(
             directive.words[0],
@@ -237,7 +259,7 @@ class _Script:
             step_name=options.get("step_name", ""),
         )
 
-    def fail(self, directive: Directive) -> Command:
+    def fail(self, directive: _Directive) -> Command:
         options = directive.options
         return make.fail_activity(
             directive.words[0],
@@ -249,7 +271,7 @@ class _Script:
             namespace=options.get("ns", DEFAULT_NAMESPACE),
         )
 
-    def by_token(self, directive: Directive) -> Command:
+    def by_token(self, directive: _Directive) -> Command:
         namespace, workflow = directive.options.get("ns", DEFAULT_NAMESPACE), directive.words[0]
         token = self.token(directive)
         if directive.verb == "return":
@@ -261,7 +283,7 @@ class _Script:
             namespace=namespace, workflow_id=workflow, lease_token=token, details=details
         )
 
-    def fire(self, directive: Directive) -> Command:
+    def fire(self, directive: _Directive) -> Command:
         """`fire order-1 STEP 2`, by default for the time at which it is armed (else `at=`)."""
         run, kind = self._run(directive), TimerKind[directive.words[1]]
         sequence = int(directive.words[2]) if len(directive.words) > 2 else 0
@@ -277,20 +299,20 @@ class _Script:
             fire_at_ms=BIRTH_MS + int(at) if at else armed_ms,
         )
 
-    def namespace(self, directive: Directive) -> Command:
+    def namespace(self, directive: _Directive) -> Command:
         return cmd.CreateNamespace(
             namespace=directive.words[0],
             retention_ms=int(directive.options.get("retention", "0")),
             request_id=directive.options.get("request", ""),
         )
 
-    def register(self, directive: Directive) -> Command:
+    def register(self, directive: _Directive) -> Command:
         namespace = directive.options.get("ns", DEFAULT_NAMESPACE)
         return cmd.RegisterTypes(namespace=namespace, workflow_types=directive.words)
 
 
 def _workflow_command(line: str) -> WorkflowCommand:
-    (verb, *words), options = parse_line(line)
+    (verb, *words), options = _parse(line)
     match verb:
         case "activity":
             attempts, _, backoff = options.get("retry", "1").partition("x")
@@ -323,7 +345,7 @@ def _workflow_command(line: str) -> WorkflowCommand:
             raise ValueError(f"no such workflow command: {line}")
 
 
-_BUILD: dict[str, Callable[[_Script, Directive], Command]] = {
+_BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "start": _Script.start,
     "signal": _Script.signal,
     "terminate": _Script.end,

@@ -7,5 +7,5 @@ from engine_script import play, scripts
 
 
 @pytest.mark.parametrize("script", scripts("namespace"), ids=lambda path: path.stem)
-def test_script(script: Path) -> None:
-    play(script)
+def test_script(script: Path, rewrite: bool) -> None:
+    play(script, rewrite=rewrite)
