@@ -36,6 +36,7 @@ class TimerKind(IntEnum):
     RETRY = 2  # the backoff before an activity's next attempt
     EXECUTION_TIMEOUT = 3  # sequence 0
     DECISION_BACKOFF = 4  # the pause after a refused decision; sequence 0
+    ACTIVITY_TIMEOUT = 5  # whichever of an activity's own timeouts ends first
 
 
 # ---- facts from outside -------------------------------------------------------------------

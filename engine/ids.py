@@ -91,6 +91,7 @@ def _encode_namespace(namespace: str) -> str:
 def _decode_namespace(encoded: str) -> str | None:
     try:
         padded = encoded + "=" * (-len(encoded) % 4)
-        return base64.urlsafe_b64decode(padded.encode("ascii")).decode("utf-8")
+        raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
+        return raw.decode("utf-8") or None
     except (binascii.Error, UnicodeError, ValueError):
         return None
