@@ -38,14 +38,12 @@ def payload_digest(command: Identified) -> bytes:
     match command:
         case StartRun():
             return of_parts(
-                "start",
+                f"start {command.execution_timeout_ms} "
+                f"{int(command.id_reuse_policy)} {int(command.id_conflict_policy)}",
                 command.workflow_id,
                 command.workflow_type,
                 command.task_queue,
                 command.input,
-                command.execution_timeout_ms,
-                int(command.id_reuse_policy),
-                int(command.id_conflict_policy),
             )
         case SignalRun():
             return of_parts(
@@ -56,7 +54,7 @@ def payload_digest(command: Identified) -> bytes:
         case CancelRun():
             return of_parts("cancel", command.workflow_id, command.run_id, command.reason)
         case CreateNamespace():
-            return of_parts("create_namespace", command.retention_ms)
+            return of_parts(f"create_namespace {command.retention_ms}")
 
 
 def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | None:
