@@ -13,7 +13,7 @@ from eventually import eventually
 from raftflow.cluster.consensus.driver import Unavailable
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
-from raftflow.cluster.consensus.types import NotLeader, Role
+from raftflow.cluster.consensus.types import NotLeader, Role, Timing
 
 
 def numbered(count: int, start: int = 0) -> list[str]:
@@ -37,7 +37,7 @@ async def test_three_nodes_elect_and_replicate(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_the_largest_entry_travels_whole(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as nodes:
+    async with cluster(tmp_path, timing=Timing()) as nodes:
         leader = await nodes.leader()
         payloads = ["x" * leader.config.max_entry_bytes, "y" * 65_536, "z"]
         await propose_all(leader, payloads)

@@ -54,6 +54,15 @@ async def test_a_restarted_peer_is_back_at_once_and_its_death_was_noticed() -> N
     await one.mesh.stop()
 
 
+@pytest.mark.parametrize(("name", "other"), [("n1", "n2"), ("n2", "n1")])
+async def test_a_stopped_node_has_no_connection_left(name: str, other: str) -> None:
+    async with meshed("n1", "n2") as peers:
+        links = [peers[name].link(other, purpose) for purpose in Purpose]
+        await peers[name].mesh.stop()
+        assert [(link.reason, link.ended.done()) for link in links] == [("stopping", True)] * 2
+        assert peers[name].raft.events == [("up", other), ("down", other)]
+
+
 async def test_a_successor_takes_the_place_of_a_connection_of_the_same_process() -> None:
     async with meshed("n1", "n2") as peers:
         await eventually(lambda: peers["n2"].link("n1"))
