@@ -7,7 +7,6 @@ one tells the others (apply, elections, peers) is wired here, in a fixed order.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -164,9 +163,12 @@ class Node:
     async def _hand_over(self, consensus: Consensus) -> None:
         if not await consensus.transfer_leadership(None):
             return
-        deadline = time.monotonic() + HANDOVER_WAIT_S
-        while consensus.role is Role.LEADER and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        try:
+            async with asyncio.timeout(HANDOVER_WAIT_S):
+                while consensus.role is Role.LEADER:
+                    await asyncio.wait({self.watch.changed()})
+        except TimeoutError:
+            log.warning("leadership_kept", reason="no follower took over in time")
 
     def _fatal(self, error: Exception) -> None:
         """Disk errors are final (rule 8): never carry on from a state that may be wrong."""
