@@ -25,6 +25,7 @@ from raftflow.raftlog import frame
 from raftflow.raftlog.disk import Disk
 from raftflow.raftlog.errors import JournalDamaged, naming
 from raftflow.raftlog.frame import FRAME_BYTES, Buffer, FrameFault, LogEntry
+from raftflow.raftlog.terms import Terms
 
 MAGIC = b"RAFTFLOW"
 VERSION = 1
@@ -156,13 +157,9 @@ class Scan:
     size: int
     synced: int
     sealed: bool
+    terms: Terms
     ends: array[int] = field(default_factory=lambda: array("I", [HEADER_BYTES]))
-    terms: list[tuple[int, int]] = field(default_factory=list)  # (first index, term) of each run
     damage: Damage | None = None
-
-    @property
-    def last_index(self) -> int:
-        return self.header.prev_index + len(self.ends) - 1
 
 
 def segment_path(directory: str, segment_id: int) -> str:
@@ -227,6 +224,7 @@ def scan(disk: Disk, directory: str, segment_id: int) -> tuple[Scan, bytes]:
         size=len(data),
         synced=max((synced for synced, _ in marks), default=HEADER_BYTES),
         sealed=any(flags & _SEALED for _, flags in marks),
+        terms=Terms(header.prev_index, header.prev_term),
     )
     _scan_frames(found, memoryview(data))
     return found, data
@@ -242,26 +240,24 @@ def _read_file(disk: Disk, path: str, most: int | None = None) -> bytes:
 
 
 def _scan_frames(found: Scan, data: memoryview) -> None:
-    seed = found.header.seed
-    index, term = found.header.prev_index + 1, found.header.prev_term
+    seed, terms = found.header.seed, found.terms
     offset = HEADER_BYTES
     while offset < len(data):
         try:
             item = frame.decode(data, offset, seed)
-            if item.index != index or item.term < term:
+            if item.index != terms.last_index + 1 or item.term < terms.last_term:
                 raise FrameFault(
                     f"entry {item.index} of term {item.term} cannot follow "
-                    f"entry {index - 1} of term {term}"
+                    f"entry {terms.last_index} of term {terms.last_term}"
                 )
         except FrameFault as fault:
             found.damage = Damage(offset, str(fault))
             break
-        if item.term != term or not found.terms:
-            found.terms.append((index, item.term))
-        index, term, offset = index + 1, item.term, item.end
+        terms.extend(1, item.term)
+        offset = item.end
         found.ends.append(offset)
     if found.damage is not None:
-        for later in _frames_after(data, found.damage.offset, seed, index):
+        for later in _frames_after(data, found.damage.offset, seed, terms.last_index + 1):
             found.synced = max(found.synced, later.synced)
     elif found.synced > offset:
         found.damage = Damage(offset, f"the file ends here but was on disk up to {found.synced}")

@@ -193,9 +193,7 @@ class Checks:
     def on_role(self, node: SimNode, role: Role, term: int, leader: str | None) -> None:
         if role is Role.LEADER:
             first = self._leaders.setdefault(term, node.name)
-            require(
-                first == node.name, "one leader a term", term=term, leaders=(first, node.name)
-            )
+            require(first == node.name, "one leader a term", term=term, leaders=(first, node.name))
 
     def on_propose(self, node: SimNode, proposed: Proposed, payload: bytes) -> None:
         self._pending[node.name, proposed.index, proposed.term] = payload

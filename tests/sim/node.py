@@ -177,7 +177,9 @@ class SimNode:
                     return
                 self._guard(event)
 
-    def _later(self, delay_s: float, event: Callable[[], None], *, even_paused: bool = False) -> None:
+    def _later(
+        self, delay_s: float, event: Callable[[], None], *, even_paused: bool = False
+    ) -> None:
         incarnation = self.incarnation
 
         def happen() -> None:
@@ -275,9 +277,7 @@ class SimNode:
         name = f"{self.name}-{self.incarnation}-{copy.index}-{copy.term}"
         self.copies[name] = copy
         digest = hashlib.sha256(repr(copy).encode()).hexdigest()
-        self.core.snapshot_ready(
-            peer, SnapshotManifest(copy.index, copy.term, 100, digest, name)
-        )
+        self.core.snapshot_ready(peer, SnapshotManifest(copy.index, copy.term, 100, digest, name))
         self.world.stats["snapshots offered"] += 1
 
     def on_snapshot_offer(self, leader: str, manifest: SnapshotManifest) -> None:

@@ -50,7 +50,13 @@ def main() -> int:
         for r in results:
             if r.failure:
                 print(r.seed, r.failure, r.acked)
-        print(len(results), sum(r.failure is not None for r in results), sum(r.acked for r in results)/len(results), sum(r.faults.total() for r in results)/len(results), sum((r.stats for r in results), Counter()))
+        print(
+            len(results),
+            sum(r.failure is not None for r in results),
+            sum(r.acked for r in results) / len(results),
+            sum(r.faults.total() for r in results) / len(results),
+            sum((r.stats for r in results), Counter()),
+        )
     else:
         t = time.process_time()
         r = run_seed(int(a), tell=print)
