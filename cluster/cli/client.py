@@ -24,6 +24,7 @@ CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 10.0
 PAUSE_S = 0.2
 EVENT_WAIT_S = 5.0
+EVENT_PAUSE_S = 0.05
 CLOSED_STATUSES = frozenset(
     {"COMPLETED", "FAILED", "TERMINATED", "CANCELLED", "TIMED_OUT", "CONTINUED_AS_NEW"}
 )
@@ -189,7 +190,7 @@ def wait_until_closed(
                 "wait": int(min(left_s, EVENT_WAIT_S) * 1000),
             },
         )
-        time.sleep(PAUSE_S / 4)
+        time.sleep(EVENT_PAUSE_S)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
