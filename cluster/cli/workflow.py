@@ -130,7 +130,7 @@ def list_(
                 run["workflow_type"],
                 run["status"],
                 run["history_length"],
-                run["started_at"],
+                printer.moment(run["started_at"]),
                 run["run_id"],
             )
             for run in runs
@@ -209,7 +209,7 @@ def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> 
         [
             (
                 event["event_id"],
-                event["time"],
+                printer.moment(event["time"]),
                 event["type"],
                 shortened(" ".join(f"{k}={v}" for k, v in event.items() if k not in general), 100),
             )
