@@ -102,5 +102,5 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         # What people chose folds; what we chose is short and stays whole.
         table.add_column(name, header_style="dim", overflow="fold", no_wrap=name not in FOLDED)
     for row in rows:
-        table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell.upper(), "")) for cell in row))
     Console().print(table)
