@@ -261,6 +261,8 @@ class Config:
     def _check_sizes(self) -> None:
         _at_least(self.limits, 1, *Limits.__dataclass_fields__, prefix="limits.")
         _at_least(self.storage, 64 * KIB, "segment_bytes", prefix="storage.")
+        if self.storage.segment_bytes > 1024 * MIB:
+            raise ConfigError("storage.segment_bytes", f"must be at most {1024 * MIB}")
         _at_least(self.storage, 0, "log_tail_entries", prefix="storage.")
         if self.limits.payload_bytes > self.limits.request_body_bytes:
             raise ConfigError(

@@ -7,5 +7,5 @@ if __name__ != "raftflow.dashboard":
 
 
 def static_dir() -> Path:
-    """The directory with index.html; the node serves it at / and its files at /static/."""
+    """The directory with index.html, which the node serves at /, and the files beside it."""
     return Path(__file__).parent / "static"

@@ -32,9 +32,8 @@ class RunStatus(IntEnum):
     UNKNOWN = 10  # stands still: its code or history cannot be replayed; still open
 
 
-OPEN_STATUSES = frozenset(
-    {RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN}
-)
+# A tuple, since members are found in it by identity: hashing an enum member costs a call.
+OPEN_STATUSES = (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN)
 
 
 class StepKind(IntEnum):

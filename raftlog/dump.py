@@ -13,6 +13,7 @@ from raftflow.raftlog import frame, hardstate, recovery, segment
 from raftflow.raftlog.disk import Disk
 from raftflow.raftlog.errors import JournalDamaged
 from raftflow.raftlog.segment import Scan
+from raftflow.raftlog.terms import Terms
 
 Json: TypeAlias = dict[str, str | int | bool | None]
 
@@ -144,16 +145,15 @@ def verify(directory: str, disk: Disk) -> list[Finding]:
         ids, _ = recovery.live_ids(disk, directory, names)
     except JournalDamaged as damage:
         findings.append(_damaged(damage))
-    lineage: recovery.Lineage | None = recovery.Lineage()
+    terms: Terms | None = None
     for segment_id in ids:
         last = segment_id == ids[-1]
         try:
             scan = _settled_scan(disk, directory, segment_id, last=last)
             recovery.judge(scan, last=last)
-            if lineage is not None:
-                lineage.add(scan)
+            terms = recovery.join(terms, scan)
         except JournalDamaged as damage:
-            lineage = None  # what follows a damaged segment cannot be put in order
+            terms = None  # what follows a damaged segment cannot be compared with it
             if _damaged(damage) not in findings:
                 findings.append(_damaged(damage))
             continue

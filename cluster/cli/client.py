@@ -183,7 +183,7 @@ def wait_until_closed(
 def _host_and_port(address: str) -> tuple[str, int]:
     text = address.strip().removeprefix("http://").rstrip("/")
     try:
-        parsed = Address.parse(text if ":" in text else f"{text}:8233")
+        parsed = Address.parse(f"{text}:8233" if text and ":" not in text else text)
     except ValueError as error:
         raise ValueError(f"--address: {error}") from None
     return ("127.0.0.1" if parsed.is_wildcard else parsed.host), parsed.port

@@ -66,7 +66,7 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     get = attrgetter(*names)
     if len(names) == 1:  # attrgetter gives the bare value
         return lambda message: (get(message),)
-    return get  # type: ignore[return-value]
+    return get
 
 
 class OneOf(Generic[T]):

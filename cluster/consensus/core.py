@@ -1,11 +1,11 @@
 """PySyncObj, made safe: the one subclass.
 
 Each override names the row of the table in DESIGN.md that it keeps. PySyncObj is pinned, and the
-sources of the methods that are replaced, or that are relied on, are compared with what was reviewed.
+sources of the methods that are replaced, or relied on, are compared with what was reviewed.
 
-The class is called `_SyncObj` because Python strips leading underscores when it mangles names: what
-is `self.__raftLog` in PySyncObj is `self.__raftLog` here, and a method `__onTick` overrides its own.
-The surroundings know the class as `Core`.
+The class is called `_SyncObj` because Python strips leading underscores when it mangles names:
+what is `self.__raftLog` in PySyncObj is `self.__raftLog` here, and a method `__setState` overrides
+PySyncObj's own. The surroundings know the class as `Core`.
 
 Nothing here blocks, waits or knows asyncio. Time and chance are PySyncObj's module globals
 (`monotonicTime`, `random`), which the simulator replaces.
@@ -17,8 +17,9 @@ import hashlib
 import inspect
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
-from typing import Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import structlog
 from pysyncobj import SyncObj, SyncObjConf
@@ -28,6 +29,7 @@ from pysyncobj.transport import Transport
 
 from raftflow.cluster.consensus.journal_adapter import JournalAdapter, installed
 from raftflow.cluster.consensus.prevote import PreVote, would_vote
+from raftflow.cluster.consensus.progress import LONG_AGO, Following, Mode, Progress
 from raftflow.cluster.consensus.readindex import Done, ForwardedReads, LeaderReads
 from raftflow.cluster.consensus.types import (
     Callbacks,
@@ -87,12 +89,10 @@ ELECTIONS_KEPT = 64
 
 FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
 ROLES = (Role.FOLLOWER, Role.CANDIDATE, Role.LEADER)
-PROBING, STREAMING, SNAPSHOT = "probing", "streaming", "snapshot"
 
 log = structlog.get_logger()
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _fingerprint(name: str) -> str:
@@ -111,72 +111,19 @@ def check_engine() -> None:
 check_engine()
 
 
-def _fail_stop(
-    method: Callable[Concatenate[_SyncObj, P], R],
-) -> Callable[Concatenate[_SyncObj, P], R]:
+def _fail_stop(method: Method) -> Method:
     """Row 11: whatever goes wrong inside the core ends the process; nothing is retried."""
 
     @wraps(method)
-    def guarded(self: _SyncObj, *args: P.args, **kwargs: P.kwargs) -> R:
+    def guarded(self: _SyncObj, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
         except NotLeader:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             self.callbacks.fatal(error)
 
-    return guarded
-
-
-class _Peer:
-    """What the leader knows about one follower, and whether any node hears it."""
-
-    __slots__ = (
-        "asked_at",
-        "connected",
-        "inflight",
-        "last_contact",
-        "match_index",
-        "next_index",
-        "node",
-        "offer",
-        "probe_sent",
-        "sent_at",
-        "sent_commit",
-        "sent_round",
-        "state",
-    )
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.connected = False
-        self.reset(next_index=1, now=float("-inf"))
-
-    def reset(self, *, next_index: int, now: float) -> None:
-        """A new leadership begins."""
-        self.next_index = next_index
-        self.match_index = 0
-        self.sent_commit = 0
-        self.last_contact = now
-        self.probe(next_index)
-
-    def probe(self, next_index: int) -> None:
-        """One message at a time until the follower has said where its log meets ours."""
-        self.state = PROBING
-        self.next_index = next_index
-        self.probe_sent = False
-        self.inflight: deque[int] = deque()
-        self.offer: SnapshotManifest | None = None
-        self.asked_at = self.sent_at = float("-inf")
-        self.sent_round = 0
-
-
-class _Counters:
-    __slots__ = tuple(Counters.__dataclass_fields__)
-
-    def __init__(self) -> None:
-        for name in self.__slots__:
-            setattr(self, name, 0)
+    return cast(Method, guarded)
 
 
 class _SyncObj(SyncObj):  # type: ignore[misc]
@@ -204,18 +151,18 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._election_min = timing.election_min_ms / 1000
         self._election_max = timing.election_max_ms / 1000
         self._majority = len(voters) // 2 + 1
-        self._peers = {name: _Peer(Node(name)) for name in sorted(voters) if name != node_id}
+        self._peers = {name: Progress(Node(name)) for name in sorted(voters) if name != node_id}
         self._pre_vote = PreVote(node_id, voters)
         self._voted_for_us: set[str] = set()
-        self._leader_contact = float("-inf")
+        self._leader_contact = LONG_AGO
         self._last_tick = self._no_deadlines_before = engine.monotonicTime()
         self._reason = "start"
         self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
-        self._counters = _Counters()
+        self._counters = Counters()
         self._transfer_to: str | None = None
         self._transfer_until = 0.0
         self._transfer_asked = False
-        self._forget_leader_log()
+        self._following = Following()
         self._reads = LeaderReads(self._majority - 1)
         self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
         _align(journal, applied_index, applied_term)
@@ -292,19 +239,19 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self._advance_commit()
             self.__applyLogEntries()
             self._observe()
-        elif self._round:
-            self._reply_due = True
+        elif self._following.round:
+            self._following.reply_due = True
 
     @_fail_stop
     def snapshot_ready(self, peer: str, manifest: SnapshotManifest) -> None:
         progress = self._peers[peer]
         if (
             self.__raftState == LEADER
-            and progress.state == SNAPSHOT
+            and progress.mode == Mode.SNAPSHOT
             and manifest.index >= self._journal.prev_index
         ):
             progress.offer = manifest
-            progress.sent_at = float("-inf")
+            progress.sent_at = LONG_AGO
 
     @_fail_stop
     def snapshot_installed(self, index: int, term: int) -> None:
@@ -315,16 +262,16 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.__raftLastApplied = index
         self.__raftCommitIndex = max(self.__raftCommitIndex, index)
         # A snapshot holds committed entries only, and every leader has those.
-        self._verified = max(self._verified, index)
-        self._offered = None
-        self._conflict = None
-        if self._round:
-            self._reply_due = True
+        self._following.verified = max(self._following.verified, index)
+        self._following.offered = None
+        self._following.conflict = None
+        if self._following.round:
+            self._following.reply_due = True
         log.info("snapshot_installed", node=self._id, index=index, term=term)
 
     @_fail_stop
     def compact(self, index: int) -> None:
-        """Drop entries up to `index`, but none that is not applied, on disk, or being waited for."""
+        """Drop entries up to `index`, but none that is unapplied, unflushed, or waited for."""
         pinned = [
             peer.offer.index for peer in self._peers.values() if peer.offer and peer.connected
         ]
@@ -362,7 +309,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Row 14: the connection was reset, so the process at the other end has probably died."""
         if node_id != self.leader or self.__raftState == LEADER:
             return
-        self._leader_contact = float("-inf")
+        self._leader_contact = LONG_AGO
         self._reason = "connection to the leader lost"
         jitter = engine.random.random() * self._election_min / 4
         self.__raftElectionDeadline = min(
@@ -378,11 +325,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 match_index=peer.match_index if leads else 0,
                 next_index=peer.next_index if leads else 0,
                 last_contact_s=now - peer.last_contact if leads else None,
-                state=peer.state if leads else "",
+                mode=peer.mode.value if leads else "",
             )
             for name, peer in self._peers.items()
         }
-        heard = leads or self._leader_contact > float("-inf")
+        heard = leads or self._leader_contact > LONG_AGO
         return ConsensusStatus(
             node_id=self._id,
             role=self.role,
@@ -396,9 +343,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             leader_contact_s=(0.0 if leads else now - self._leader_contact) if heard else None,
             peers=peers,
             elections=tuple(self._elections),
-            counters=Counters(
-                **{name: getattr(self._counters, name) for name in _Counters.__slots__}
-            ),
+            counters=replace(self._counters),
         )
 
     # --------------------------------------------------------------------------------- the tick
@@ -513,17 +458,17 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Rows 1, 3, 13: what was learnt in an older term ends with it."""
         assert term >= self.__raftCurrentTerm
         if term != self.__raftCurrentTerm:
-            self._forget_leader_log()
+            self._following = Following()
             self._voted_for_us = {self._id}
         super().__setCurrentTerm(term, votedForNodeId)
 
     def __setState(self, newState: int) -> None:
-        """Rows 14, 15, 16: leaving leadership ends its reads at once and starts a fresh deadline."""
+        """Rows 14, 15, 16: leaving leadership ends its reads and starts a fresh deadline."""
         left = self.__raftState == LEADER and newState != LEADER
         super().__setState(newState)
         if left:
             self._transfer_to = None
-            self._leader_contact = float("-inf")
+            self._leader_contact = LONG_AGO
             self.__raftElectionDeadline = engine.monotonicTime() + self.__generateRaftTimeout()
             self._reads.fail()
 
@@ -535,7 +480,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.__raftCommitIndex = min(self.__raftCommitIndex, self._journal.last_index)
         now = engine.monotonicTime()
         for peer in self._peers.values():
-            peer.reset(next_index=self._journal.last_index + 1, now=now)
+            peer.lead(next_index=self._journal.last_index + 1, now=now)
         super().__onBecomeLeader()
         self.callbacks.wants_flush()
 
@@ -640,18 +585,6 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     # --------------------------------------------------------------------------------- follower
 
-    def _forget_leader_log(self) -> None:
-        # Up to here our log is known to be the leader's; acks and commits never go beyond.
-        self._verified = -1
-        # Row 7: the lowest index at which our log is known to differ from the leader's.
-        self._conflict: int | None = None
-        self._round = 0
-        self._replied_round = 0
-        self._replied_at = float("-inf")
-        self._reply_due = False
-        self._offered: str | None = None
-        self._offered_at = float("-inf")
-
     def _on_append(self, node: Node, message: Message) -> None:
         term = message["term"]
         if term < self.__raftCurrentTerm:
@@ -660,7 +593,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if term == self.__raftCurrentTerm and self.__raftState == LEADER:
             raise ConsensusBroken(f"{node.id} also leads in term {term}")
         self._follow(node, term)
-        self._round = max(self._round, message["round"])
+        self._following.round = max(self._following.round, message["round"])
         if "serialized" in message:
             self._consider_offer(node, message["serialized"])
         else:
@@ -692,24 +625,24 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 self._reject(node, prev, prev_term)
                 return
         self._store(entries)
-        self._conflict = None
-        self._verified = max(self._verified, end)
+        self._following.conflict = None
+        self._following.verified = max(self._following.verified, end)
         # Row 5: nothing is committed here that this leader has not verified.
         if message["commit_index"] > self.__raftCommitIndex:
             self.__raftCommitIndex = max(
-                self.__raftCommitIndex, min(message["commit_index"], self._verified)
+                self.__raftCommitIndex, min(message["commit_index"], self._following.verified)
             )
         if message["round"] and self._worth_a_reply(entries):
-            self._reply_due = True
+            self._following.reply_due = True
 
     def _worth_a_reply(self, entries: list[LogEntry]) -> bool:
         """Row 2: an append is answered at once, except when the answer after its flush is near and
         the leader has heard from us a moment ago."""
         return (
             not entries
-            or self._verified <= self._journal.flushed_index
-            or self._round > self._replied_round
-            or engine.monotonicTime() - self._replied_at > self._heartbeat / 2
+            or self._following.verified <= self._journal.flushed_index
+            or self._following.round > self._following.replied_round
+            or engine.monotonicTime() - self._following.replied_at > self._heartbeat / 2
         )
 
     def _store(self, entries: list[LogEntry]) -> None:
@@ -743,9 +676,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             hint = prev - 1
             while hint > floor and (journal.term(hint) or 0) > prev_term:
                 hint -= 1
-            self._conflict = min(prev, self._conflict or prev)
-        if self._conflict is not None:
-            hint = min(hint, self._conflict - 1)
+            self._following.conflict = min(prev, self._following.conflict or prev)
+        if self._following.conflict is not None:
+            hint = min(hint, self._following.conflict - 1)
         self._reply(
             self._peers[node.id],
             next_index=hint + 1,
@@ -755,35 +688,35 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _consider_offer(self, node: Node, manifest: SnapshotManifest) -> None:
         now = engine.monotonicTime()
-        self._reply_due = True
+        self._following.reply_due = True
         if manifest.index <= self.__raftCommitIndex:
             # Row 10: we are further already; say so instead of rolling back.
             settled = min(self.__raftCommitIndex, self._journal.last_index)
-            self._verified = max(self._verified, settled)
+            self._following.verified = max(self._following.verified, settled)
         elif (
-            manifest.snapshot_id != self._offered
-            or now - self._offered_at >= SNAPSHOT_REMINDER_SECONDS
+            manifest.snapshot_id != self._following.offered
+            or now - self._following.offered_at >= SNAPSHOT_REMINDER_SECONDS
         ):
-            self._offered, self._offered_at = manifest.snapshot_id, now
+            self._following.offered, self._following.offered_at = manifest.snapshot_id, now
             self.callbacks.on_snapshot_offer(node.id, manifest)
 
     def _send_reply(self, now: float) -> None:
         """Rows 2, 3: acknowledge what is verified and on our own disk, in this term."""
-        if not self._reply_due or self.__raftLeader is None:
+        if not self._following.reply_due or self.__raftLeader is None:
             return
-        durable = min(self._verified, self._journal.flushed_index)
+        durable = min(self._following.verified, self._journal.flushed_index)
         self._reply(
             self._peers[self.__raftLeader.id],
             success=durable >= 0,
             next_index=max(durable, 0) + 1,
-            received=max(self._verified, 0),
+            received=max(self._following.verified, 0),
         )
-        self._replied_at = now
-        self._reply_due = False
+        self._following.replied_at = now
+        self._following.reply_due = False
 
     def _reply(
         self,
-        peer: _Peer,
+        peer: Progress,
         *,
         success: bool = False,
         next_index: int = 1,
@@ -791,7 +724,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         rejected: int = 0,
         hint_term: int = 0,
     ) -> None:
-        self._replied_round = self._round
+        self._following.replied_round = self._following.round
         reply = {
             "type": "next_node_idx",
             "term": self.__raftCurrentTerm,
@@ -800,7 +733,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             "received": received,
             "rejected": rejected,
             "hint_term": hint_term,
-            "round": self._round,
+            "round": self._following.round,
         }
         self._send(peer, reply)
 
@@ -835,16 +768,16 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         elif message["rejected"]:
             self._on_reject(peer, message)
 
-    def _on_success(self, peer: _Peer, durable: int, received: int) -> None:
+    def _on_success(self, peer: Progress, durable: int, received: int) -> None:
         """Row 6: an ack moves progress forwards only."""
         if received > self._journal.last_index:
             raise ConsensusBroken(f"{peer.node.id} acknowledges what was never sent")
-        if peer.state == SNAPSHOT:
+        if peer.mode == Mode.SNAPSHOT:
             if max(durable, received) < self._journal.prev_index:
                 return
             peer.probe(received + 1)
-        if peer.state == PROBING:
-            peer.state = STREAMING
+        if peer.mode == Mode.PROBING:
+            peer.mode = Mode.STREAMING
             peer.next_index = max(peer.match_index + 1, received + 1)
         elif received >= peer.next_index:
             peer.next_index = received + 1
@@ -856,11 +789,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 self._advance_commit()
                 self.__applyLogEntries()
 
-    def _on_reject(self, peer: _Peer, message: Message) -> None:
+    def _on_reject(self, peer: Progress, message: Message) -> None:
         rejected = message["rejected"]
-        if peer.state == SNAPSHOT or rejected <= peer.match_index:
+        if peer.mode == Mode.SNAPSHOT or rejected <= peer.match_index:
             return
-        if peer.state == PROBING and rejected != peer.next_index - 1:
+        if peer.mode == Mode.PROBING and rejected != peer.next_index - 1:
             return  # An answer to an earlier probe.
         hint = min(message["next_node_idx"], rejected) - 1
         floor = max(peer.match_index, self._journal.prev_index)
@@ -904,25 +837,25 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _leads_surely(self) -> bool:
         """An entry of this term is committed, so the commit index is not behind (§6.4)."""
-        return self._journal.term(self.__raftCommitIndex) == self.__raftCurrentTerm
+        return self._journal.term(self.__raftCommitIndex) == self.term
 
-    def _send_to(self, peer: _Peer, now: float) -> None:
+    def _send_to(self, peer: Progress, now: float) -> None:
         journal = self._journal
-        if peer.state != SNAPSHOT and peer.next_index <= journal.prev_index:
+        if peer.mode != Mode.SNAPSHOT and peer.next_index <= journal.prev_index:
             peer.probe(journal.prev_index + 1)
-            peer.state = SNAPSHOT
-        if peer.state == SNAPSHOT:
+            peer.mode = Mode.SNAPSHOT
+        if peer.mode == Mode.SNAPSHOT:
             self._send_offer(peer, now)
-        elif peer.state == PROBING and not peer.probe_sent:
+        elif peer.mode == Mode.PROBING and not peer.probe_sent:
             peer.probe_sent = self._send_append(peer, now, self._batch(peer))
-        elif peer.state == STREAMING and self._stream(peer, now):
+        elif peer.mode == Mode.STREAMING and self._stream(peer, now):
             pass
         elif now - peer.sent_at >= self._heartbeat or peer.sent_round < self._reads.round:
             self._send_append(peer, now, [])
-        elif peer.state == STREAMING and peer.sent_commit < self.__raftCommitIndex:
+        elif peer.mode == Mode.STREAMING and peer.sent_commit < self.__raftCommitIndex:
             self._send_append(peer, now, [], answer=False)
 
-    def _stream(self, peer: _Peer, now: float) -> bool:
+    def _stream(self, peer: Progress, now: float) -> bool:
         """Row 6: at most two batches that are not yet on the follower's disk."""
         sent = False
         while len(peer.inflight) < BATCHES_IN_FLIGHT and (batch := self._batch(peer)):
@@ -933,14 +866,14 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             sent = True
         return sent
 
-    def _batch(self, peer: _Peer) -> list[LogEntry]:
+    def _batch(self, peer: Progress) -> list[LogEntry]:
         last = self._journal.last_index
         if peer.next_index > last:
             return []
         return self._journal.entries(peer.next_index, last + 1, BATCH_BYTES)
 
     def _send_append(
-        self, peer: _Peer, now: float, entries: list[LogEntry], *, answer: bool = True
+        self, peer: Progress, now: float, entries: list[LogEntry], *, answer: bool = True
     ) -> bool:
         prev = peer.next_index - 1
         message = {
@@ -961,7 +894,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self._counters.payload_bytes_sent += len(entry.payload)
         return True
 
-    def _send_offer(self, peer: _Peer, now: float) -> None:
+    def _send_offer(self, peer: Progress, now: float) -> None:
         """Row 9: the manifest goes with the heartbeat; until there is one, a plain heartbeat."""
         journal = self._journal
         if peer.offer is not None and peer.offer.index < journal.prev_index:
@@ -997,11 +930,10 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     # ---------------------------------------------------------------------------------- sending
 
-    def _send(self, peer: _Peer, message: Message) -> bool:
-        if not self.__transport.send(peer.node, message):
-            return False
-        self._counters.messages_sent += 1
-        return True
+    def _send(self, peer: Progress, message: Message) -> bool:
+        sent = bool(self.__transport.send(peer.node, message))
+        self._counters.messages_sent += sent
+        return sent
 
     def _broadcast(self, message: Message) -> None:
         for peer in self._peers.values():

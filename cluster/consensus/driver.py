@@ -13,6 +13,7 @@ import secrets
 import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
@@ -138,6 +139,7 @@ class Consensus:
         self._store = store
         self._die = die
         self._listener: Listener | None = None
+        self._exits = AsyncExitStack()
         self._dead = False
         self._stopped = False
         self._tick_wanted = False
@@ -157,15 +159,15 @@ class Consensus:
         """Bind, check the disk, join. Raises IdentityError, AddressUnavailable, JournalError."""
         assert self._listener is not None, "set_listener() comes first"
         self._loop = asyncio.get_running_loop()
-        self._lock = DirectoryLock(self.config.data_dir)
         try:
             await self._start()
         except BaseException:
-            self._lock.release()
+            await self._exits.aclose()
             raise
 
     async def _start(self) -> None:
-        config = self.config
+        config, exits = self.config, self._exits
+        exits.callback(DirectoryLock(config.data_dir).release)
         identity = open_identity(
             config.data_dir, cluster_id=config.cluster_id, node_id=config.node_id
         )
@@ -186,10 +188,17 @@ class Consensus:
             server_ssl=config.server_ssl,
             client_ssl=config.client_ssl,
         )
+        exits.push_async_callback(self._mesh.stop)
         await self._mesh.bind()
         await asyncio.to_thread(self._open_disk)
+        exits.callback(self._journal.close)
         self._flusher = Flusher(flush=self._journal.flush, flushed=self._flushed, failed=self.fatal)
         self._build()
+        exits.push_async_callback(self._flusher.close)
+        # Once more, so that no message meets a journal that is being closed.
+        exits.push_async_callback(self._mesh.stop)
+        exits.push_async_callback(self._source.close)
+        exits.push_async_callback(self._fetcher.close)
         await self._mesh.start()
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._on_timer)
@@ -211,13 +220,7 @@ class Consensus:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        await self._fetcher.close()
-        await self._source.close()
-        await self._mesh.stop()
-        await self._flusher.close()
-        if not self._dead:
-            self._journal.close()
-        self._lock.release()
+        await self._exits.aclose()
         log.info("consensus_stopped", node=self.config.node_id)
 
     def propose(self, payload: bytes) -> Proposed:

@@ -1,8 +1,8 @@
 """What PySyncObj believes to be its journal and its serializer, on top of raftlog.
 
-PySyncObj indexes its journal like a list and wants it never to be empty. Ours is the raftlog journal
-preceded by its boundary: the entry just before the first one, of which only index and term are known
-((0, 0) at birth, the snapshot's last entry after compaction).
+PySyncObj indexes its journal like a list and wants it never to be empty. Ours is the raftlog
+journal preceded by its boundary: the entry just before the first one, of which only index and term
+are known ((0, 0) at birth, the snapshot's last entry after compaction).
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from raftflow.cluster.consensus.link import Link, LinkLimits
 log = structlog.get_logger()
 
 _REFUSED_PAUSE_S = 1.0
+_SETTLED_S = 1.0
 _REPEAT_LOG_S = 10.0
 
 
@@ -178,12 +179,15 @@ class Mesh:
     # ------------------------------------------------------------------------------------------
 
     async def _keep_dialling(self, peer: str, address: str, purpose: Purpose) -> None:
+        loop = asyncio.get_running_loop()
         pause = self.limits.backoff_min_ms / 1000
         while True:
+            began = loop.time()
             link = await self._dial(peer, address, purpose)
             if link is not None:
                 await link.ended
-            if link is not None and link.peer is not None:
+            if link is not None and link.peer is not None and loop.time() - began > _SETTLED_S:
+                # A short life is no success: two processes with one id would chase each other.
                 pause = self.limits.backoff_min_ms / 1000
             elif link is not None and link.refused:
                 # An operator has to act, so there is no hurry.

@@ -1,8 +1,8 @@
 """Linearizable read indexes (CONSENSUS row 15; Raft dissertation §6.4).
 
-Everything that waits shares a round: the leader notes its commit index, numbers the round, and every
-append from then on carries the number. When a majority has answered a message with that number, the
-leader led after the reads arrived, and the noted index is safe to read at.
+Everything that waits shares a round: the leader notes its commit index, numbers the round, and
+every append from then on carries the number. When a majority has answered a message with that
+number, the leader led after the reads arrived, and the noted index is safe to read at.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, Protocol
 
@@ -78,11 +78,13 @@ class PeerStatus:
     match_index: int
     next_index: int
     last_contact_s: float | None
-    state: str
+    mode: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counters:
+    """Since the process began."""
+
     entries_proposed: int = 0
     entries_received: int = 0
     messages_sent: int = 0
@@ -107,7 +109,7 @@ class ConsensusStatus:
     leader_contact_s: float | None
     peers: dict[str, PeerStatus]
     elections: tuple[Election, ...]
-    counters: Counters = field(default_factory=Counters)
+    counters: Counters
 
 
 class Callbacks(Protocol):

@@ -54,8 +54,8 @@ HORIZON_MS = 60_000
 PAGE = 1_000
 TICK_MS = 100
 FIRE_AT_ONCE = 256
-FORGET_AT_ONCE = 500
-FORGET_EVERY_MS = 5_000
+FORGET_AT_ONCE = 5_000
+FORGET_EVERY_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class Duties:
             now_ms = self._clock.now_ms()
             self._fire(now_ms)
             self._expire(now_ms)
-            self._forget(now_ms)
+            await self._forget(now_ms)
             await self._sleep(now_ms)
 
     async def _derive_tasks(self) -> None:
@@ -330,12 +330,14 @@ class Duties:
                 )
             )
 
-    def _forget(self, now_ms: int) -> None:
-        """Remembered request ids leave in small slices, by log time."""
-        if now_ms >= self._forget_at_ms:
-            self._forget_at_ms = now_ms + FORGET_EVERY_MS
-            if self._replica.has_requests_before(now_ms):
-                self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
+    async def _forget(self, now_ms: int) -> None:
+        """Remembered request ids leave in slices, by log time."""
+        if now_ms < self._forget_at_ms:
+            return
+        self._forget_at_ms = now_ms + FORGET_EVERY_MS
+        oldest_ms = await self._store.oldest_request_ms()
+        if oldest_ms is not None and oldest_ms <= now_ms:
+            self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
 
     async def _sleep(self, now_ms: int) -> None:
         """Until the next duty, a newly armed timer, or a tick: log time can be steered."""

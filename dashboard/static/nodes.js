@@ -1,6 +1,6 @@
 // The nodes of the cluster: who leads, and how far each one is.
 
-import { count, h, reconcile, setText } from "./dom.js";
+import { count, duration, h, reconcile, setText } from "./dom.js";
 
 export function showNodes(cluster, answeredBy) {
   const leader = cluster.leader ? `${cluster.leader} leads` : "no leader";
@@ -11,8 +11,7 @@ export function showNodes(cluster, answeredBy) {
   const nodes = cluster.nodes.map((node) => ({
     ...node,
     away: node.connected === false && node.id !== cluster.node,
-    // Tenths of a second: otherwise every card would change each second.
-    last_contact_ms: node.last_contact_ms && Math.round(node.last_contact_ms / 100) * 100,
+    last_contact_ms: node.last_contact_ms && Math.round(node.last_contact_ms / 1000) * 1000,
   }));
   reconcile(document.getElementById("nodes"), nodes, (node) => node.id, card);
 }
@@ -32,15 +31,20 @@ function card(node) {
     h(
       "dl",
       {},
-      fact("term", count(node.term)),
       fact("commit", count(node.commit_index)),
+      fact("term", count(node.term)),
       fact("applied", count(node.applied_index)),
       fact("lag", count(node.lag)),
-      node.last_contact_ms ? fact("last contact", `${node.last_contact_ms} ms ago`) : null,
+      fact("heard", heard(node)),
       fact("version", node.version || "–"),
     ),
     h("p", { class: "quiet address" }, node.http || ""),
   );
+}
+
+function heard({ last_contact_ms: ms }) {
+  if (ms === undefined || ms === null) return "–";
+  return ms < 1000 ? "now" : `${duration(ms)} ago`;
 }
 
 function fact(name, value) {

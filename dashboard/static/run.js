@@ -32,10 +32,9 @@ export class RunView {
       this.allEvents = true;
       this.showHistory();
     });
-    this.element = h(
-      "section",
-      { class: "run", "aria-label": "Run" },
-      h("p", {}, h("a", { href: ns ? `#/?${new URLSearchParams({ ns })}` : "#/" }, "← All runs")),
+    this.loaded = h(
+      "div",
+      { hidden: true },
       this.head,
       this.facts,
       h("h3", {}, "Steps"),
@@ -51,6 +50,8 @@ export class RunView {
         this.moreEvents,
       ),
     );
+    const back = h("a", { href: ns ? `#/?${new URLSearchParams({ ns })}` : "#/" }, "← All runs");
+    this.element = h("section", { "aria-label": "Run" }, h("p", {}, back), this.loaded);
   }
 
   async update() {
@@ -74,6 +75,7 @@ export class RunView {
   }
 
   show(run) {
+    this.loaded.hidden = false;
     reconcile(this.head, [heading(run)], () => "head", (it) => this.headElement(it));
     reconcile(this.facts, facts(run), (fact) => fact.name, factElement);
     const { steps, length } = timeline(run, this.events, Date.now());
@@ -212,15 +214,14 @@ function action(label, enabled, onclick, kind) {
 }
 
 function facts(run) {
-  const times = run.closed_at
-    ? `${localTime(run.started_at)} – ${localTime(run.closed_at)}`
-    : `${localTime(run.started_at)} – `;
-  const took = run.closed_at && duration(Date.parse(run.closed_at) - Date.parse(run.started_at));
+  const started = localTime(run.started_at);
+  const took = duration(Date.parse(run.closed_at) - Date.parse(run.started_at));
+  const time = run.closed_at ? `${started} – ${localTime(run.closed_at)} (${took})` : started;
   const waiting = (run.waiting_on ?? []).map(waitingText).join(", ");
   return [
     { name: "type", text: run.workflow_type },
     { name: "run", text: run.run_id, mono: true },
-    { name: "time", text: took ? `${times} (${took})` : times },
+    { name: run.closed_at ? "time" : "started", text: time },
     { name: "queue", text: run.task_queue },
     { name: "waiting on", text: waiting },
     { name: "error", text: run.error, error: true },
@@ -285,7 +286,8 @@ function place(bar, from, to) {
 }
 
 function tick(ms, length) {
-  const mark = h("span", {}, ms === 0 ? "0" : duration(ms));
+  // Instants are round: 5 s says more than 5.00 s.
+  const mark = h("span", {}, ms === 0 ? "0" : duration(ms).replace(/\.0+ s$/, " s"));
   mark.style.left = `${(ms / length) * 100}%`;
   return mark;
 }

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,13 +39,7 @@ def victim(cluster: DevCluster) -> tuple[str, list[Path]]:
 
 def start_alone(cluster: DevCluster, node_id: str) -> subprocess.CompletedProcess[str]:
     """Start the node by its own command line, as `dev` does, and return how it ended."""
-    entry = cluster.entry(node_id)
-    peers = ",".join(f"{e['id']}={e['raft']}" for e in cluster.entries())
-    arguments = [
-        *(sys.executable, "-m", "raftflow.cluster.cli.main", "serve", "--node-id", node_id),
-        *("--data-dir", entry["data_dir"], "--peers", peers, "--http-addr", entry["http"]),
-        *("--grpc-addr", entry["grpc"], "--metrics-addr", entry["metrics"]),
-    ]
+    arguments = cluster.serve_command(node_id)
     return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
 
 

@@ -12,22 +12,24 @@ from raftflow.raftlog.errors import (
     JournalFull,
     JournalIOError,
     JournalLocked,
-    from_os_error,
+    naming,
 )
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_says_to_free_space(code: int) -> None:
-    error = from_os_error(OSError(code, os.strerror(code)), "/raft/1", 96, "writing entries")
-    assert isinstance(error, JournalFull)
+    with pytest.raises(JournalFull) as raised, naming("/raft/1", 96, "writing entries"):
+        raise OSError(code, os.strerror(code))
+    error = raised.value
     assert str(error).startswith("/raft/1: offset 96: writing entries failed: ")
     assert "free space on the volume" in str(error)
 
 
 def test_other_errors_say_to_check_the_disk() -> None:
-    error = from_os_error(OSError(errno.EIO, "Input/output error"), "/raft/1", 96, "writing")
-    assert type(error) is JournalIOError
-    assert str(error) == (
+    with pytest.raises(JournalIOError) as raised, naming("/raft/1", 96, "writing"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert not isinstance(raised.value, JournalFull)
+    assert str(raised.value) == (
         "/raft/1: offset 96: writing failed: Input/output error (errno 5). What to do: check the "
         "disk and the kernel log (dmesg), then start the node again. Nothing that was not on "
         "disk has been acknowledged."

@@ -37,8 +37,8 @@ def test_a_scan_finds_what_was_written() -> None:
     scan = scan_of(disk.files()[PATH])
     assert scan.header == HEADER
     assert scan.ends == part.ends
-    assert scan.terms == [(11, 2), (13, 4)]
-    assert (scan.last_index, scan.synced, scan.sealed) == (13, part.synced, False)
+    assert [scan.terms[index] for index in range(10, 14)] == [2, 2, 2, 4]
+    assert (scan.terms.last_index, scan.synced, scan.sealed) == (13, part.synced, False)
     assert scan.damage is None
 
 

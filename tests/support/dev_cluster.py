@@ -142,10 +142,10 @@ class DevCluster:
         self.process = None
 
     def logs(self, *, tail: int = 3_000) -> str:
-        parts = []
-        for path in sorted(self.directory.glob("*.log")):
-            parts.append(f"--- {path.name}\n{path.read_text(errors='replace')[-tail:]}")
-        return "\n".join(parts)
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-tail:]}"
+            for path in sorted(self.directory.glob("*.log"))
+        )
 
     # ---- who is who -----------------------------------------------------------------------------
 
@@ -205,8 +205,23 @@ class DevCluster:
         pids = [self.entry(node_id)["pid"] for node_id in node_ids]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        for pid in pids:
-            wait_for(f"process {pid} is gone", lambda pid=pid: not _alive(pid))
+        for node_id in node_ids:
+            wait_for(
+                f"dev.json says that {node_id} is dead",
+                lambda node_id=node_id: self.entry(node_id)["pid"] is None,
+            )
+
+    def serve_command(self, node_id: str) -> list[str]:
+        """The command line with which `dev` starts this node."""
+        entry = self.entry(node_id)
+        document = json.loads((self.directory / "dev.json").read_text())
+        peers = ",".join(f"{each['id']}={each['raft']}" for each in document["nodes"])
+        return [
+            *(sys.executable, "-m", "raftflow.cluster.cli.main", "serve", "--node-id", node_id),
+            *("--data-dir", entry["data_dir"], "--cluster-id", document["cluster_id"]),
+            *("--peers", peers, "--http-addr", entry["http"], "--grpc-addr", entry["grpc"]),
+            *("--raft-addr", entry["raft"], "--metrics-addr", entry["metrics"]),
+        ]
 
     def start_node(self, node_id: str) -> None:
         self._dev("node", "start", node_id)
@@ -253,14 +268,6 @@ class DevCluster:
         except AssertionError as error:
             raise AssertionError(f"{error}; it is {json.dumps(last, indent=1)}") from None
         return found
-
-
-def _alive(pid: int) -> bool:
-    try:
-        with Path(f"/proc/{pid}/stat").open() as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunRow(_message.Message):
-    __slots__ = ("run_no", "namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "status", "started_ms", "updated_ms", "closed_ms", "output", "error", "error_type", "execution_timeout_ms", "history_length", "history_bytes", "open_steps", "leased_tasks", "decision", "decision_failures", "stale_decisions", "suspended_reason", "traceparent", "tracestate")
+    __slots__ = ("run_no", "namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "status", "started_ms", "updated_ms", "closed_ms", "output", "error", "error_type", "execution_timeout_ms", "history_length", "history_bytes", "open_steps", "leased_tasks", "decision", "decision_failures", "stale_decisions", "suspended_reason", "traceparent", "tracestate", "has_input")
     RUN_NO_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class RunRow(_message.Message):
     SUSPENDED_REASON_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    HAS_INPUT_FIELD_NUMBER: _ClassVar[int]
     run_no: int
     namespace: str
     workflow_id: str
@@ -57,7 +58,8 @@ class RunRow(_message.Message):
     suspended_reason: str
     traceparent: str
     tracestate: str
-    def __init__(self, run_no: _Optional[int] = ..., namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., status: _Optional[int] = ..., started_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., execution_timeout_ms: _Optional[int] = ..., history_length: _Optional[int] = ..., history_bytes: _Optional[int] = ..., open_steps: _Optional[int] = ..., leased_tasks: _Optional[int] = ..., decision: _Optional[_Union[TaskRow, _Mapping]] = ..., decision_failures: _Optional[int] = ..., stale_decisions: _Optional[int] = ..., suspended_reason: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ...) -> None: ...
+    has_input: bool
+    def __init__(self, run_no: _Optional[int] = ..., namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., status: _Optional[int] = ..., started_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., execution_timeout_ms: _Optional[int] = ..., history_length: _Optional[int] = ..., history_bytes: _Optional[int] = ..., open_steps: _Optional[int] = ..., leased_tasks: _Optional[int] = ..., decision: _Optional[_Union[TaskRow, _Mapping]] = ..., decision_failures: _Optional[int] = ..., stale_decisions: _Optional[int] = ..., suspended_reason: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., has_input: bool = ...) -> None: ...
 
 class TaskRow(_message.Message):
     __slots__ = ("state", "attempt", "token", "worker_id", "node", "leased_ms", "duration_ms", "backoff_until_ms", "last_token", "last_outcome")
@@ -186,17 +188,15 @@ class TypeRow(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_type: _Optional[str] = ...) -> None: ...
 
 class RequestRow(_message.Message):
-    __slots__ = ("namespace", "request_id", "payload_digest", "answer", "expires_ms", "forgotten")
+    __slots__ = ("namespace", "request_id", "payload_digest", "answer", "expires_ms")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
-    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     payload_digest: bytes
     answer: _entry_pb2.Answer
     expires_ms: int
-    forgotten: bool
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., payload_digest: _Optional[bytes] = ..., answer: _Optional[_Union[_entry_pb2.Answer, _Mapping]] = ..., expires_ms: _Optional[int] = ..., forgotten: bool = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., payload_digest: _Optional[bytes] = ..., answer: _Optional[_Union[_entry_pb2.Answer, _Mapping]] = ..., expires_ms: _Optional[int] = ...) -> None: ...
