@@ -58,6 +58,7 @@ class SingleNode:
     checkpointed_index: int = 0
     snapshot_age_seconds: float = 0.0
     handlers: dict[str, Any] = field(default_factory=dict)
+    config: Any = None
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-from raftflow.cluster.api.handlers.common import check_namespace, execute
+from raftflow.cluster.api.handlers.common import check_namespace, execute, execute_patiently
 from raftflow.cluster.api.limits import MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.engine.commands import CompleteActivity, CompleteDecision, RegisterTypes
@@ -84,11 +84,11 @@ async def _end(
 
 
 async def complete_decision(node: NodeServices, command: CompleteDecision) -> None:
-    await execute(node, command)
+    await execute_patiently(node, command)
 
 
 async def complete_activity(node: NodeServices, command: CompleteActivity) -> None:
-    await execute(node, command)
+    await execute_patiently(node, command)
 
 
 async def heartbeat(
