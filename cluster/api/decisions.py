@@ -159,9 +159,7 @@ def _retry(fields: Fields, activity: str, config: Config) -> RetryPolicy:
     value = fields.values.get("retry_policy")
     if value is None:
         return policy_of(config.activities.get(activity))
-    policy = Fields(
-        value, _RETRY, path=fields.path + "retry_policy.", later=frozenset({"jitter"})
-    )
+    policy = Fields(value, _RETRY, path=fields.path + "retry_policy.", later=frozenset({"jitter"}))
     return RetryPolicy(
         max_attempts=policy.integer("max_attempts", 1, most=MAX_ATTEMPTS),
         initial_backoff_ms=policy.integer("initial_backoff_ms", 0),

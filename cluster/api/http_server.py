@@ -147,9 +147,7 @@ class HttpServer:
         transport = http.transport
         if answer.tasks and (transport is None or transport.is_closing()):
             for handed in answer.tasks:
-                self._node.dispatch.return_task(
-                    handed.namespace, handed.workflow_id, handed.token
-                )
+                self._node.dispatch.return_task(handed.namespace, handed.workflow_id, handed.token)
         return answer
 
     async def _body(self, http: web.BaseRequest) -> bytes:

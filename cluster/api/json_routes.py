@@ -422,8 +422,7 @@ async def complete_activity(request: Request) -> Answer:
 
 async def heartbeat(request: Request) -> Answer:
     fields = request.fields(
-        _REQUEST_ID
-        | {"workflow_id", "lease_token", "worker_id", "details", "details_base64"}
+        _REQUEST_ID | {"workflow_id", "lease_token", "worker_id", "details", "details_base64"}
     )
     details = fields.payload("details")
     check_payload("details", details or b"", request.node.config.limits.payload_bytes)

@@ -28,9 +28,7 @@ def check_id(field: str, value: str) -> str:
 
 def check_payload(field: str, data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise ApiError(
-            "PAYLOAD_TOO_LARGE", f"{field} has {len(data)} bytes, the limit is {limit}"
-        )
+        raise ApiError("PAYLOAD_TOO_LARGE", f"{field} has {len(data)} bytes, the limit is {limit}")
     return data
 
 

@@ -154,5 +154,7 @@ def names_in(text: str, field: str) -> tuple[str, ...]:
     names: Iterable[str] = [name for name in text.split(",") if name]
     wanted = tuple(dict.fromkeys(check_id(field, name) for name in names))
     if len(wanted) > MAX_NAMES:
-        raise ApiError("INVALID_FIELD", f"{field} has {len(wanted)} names, the limit is {MAX_NAMES}")
+        raise ApiError(
+            "INVALID_FIELD", f"{field} has {len(wanted)} names, the limit is {MAX_NAMES}"
+        )
     return wanted
