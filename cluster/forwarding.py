@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 from raftflow.cluster.codec import commands, replies
 from raftflow.cluster.consensus.channel import (
@@ -74,7 +75,8 @@ class LeaderWatch:
         timeout_ms = max(1, int(remaining * 1_000))
         reply = asyncio.ensure_future(channel.call(leader, method, payload, timeout_ms=timeout_ms))
         try:
-            await asyncio.wait({reply, self.changed()}, return_when=asyncio.FIRST_COMPLETED)
+            waited: list[asyncio.Future[Any]] = [reply, self.changed()]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             return reply.result() if reply.done() else None
         finally:
             reply.cancel()

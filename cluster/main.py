@@ -13,7 +13,8 @@ from raftflow.cluster import logs
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
-from raftflow.cluster.node import Node, PortInUse
+from raftflow.cluster.errors import PortInUse
+from raftflow.cluster.node import Node
 from raftflow.raftlog.errors import JournalError
 
 log = structlog.get_logger("raftflow.main")

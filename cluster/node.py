@@ -7,8 +7,6 @@ one tells the others (apply, elections, peers) is wired here, in a fixed order.
 from __future__ import annotations
 
 import asyncio
-import shutil
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -19,7 +17,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig
+from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.dispatch import ACTIVITY, DECISION, Dispatch
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
@@ -52,7 +50,9 @@ class Node:
     async def start(self) -> None:
         config = self.config
         config.data_dir.mkdir(parents=True, exist_ok=True)
-        self._store = store = await Store.open(config.data_dir / "state.db")
+        self._store = store = await Store.open(
+            str(config.data_dir / "state.db"), on_fatal=self._fatal
+        )
         limits = _engine_limits(config)
         self.replica = replica = Replica(store=store, config=config)
         self._consensus = consensus = Consensus(_consensus_config(config), store=replica)
@@ -163,9 +163,17 @@ class Node:
     async def _hand_over(self, consensus: Consensus) -> None:
         if not await consensus.transfer_leadership(None):
             return
-        deadline = time.monotonic() + HANDOVER_WAIT_S
-        while consensus.role is Role.LEADER and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        try:
+            async with asyncio.timeout(HANDOVER_WAIT_S):
+                while consensus.role is Role.LEADER:
+                    await asyncio.wait({self.watch.changed()})
+        except TimeoutError:
+            log.warning("leadership_kept", reason="no follower took over in time")
+
+    def _fatal(self, error: Exception) -> None:
+        """Disk errors are final (rule 8): never carry on from a state that may be wrong."""
+        log.critical("node_ended", reason=str(error))
+        exit_process(error)
 
     def _count(self, applied: Applied, _batch: Batch) -> None:
         if self._consensus is not None and self._consensus.role is Role.LEADER:
@@ -222,8 +230,3 @@ def _consensus_config(config: Config) -> ConsensusConfig:
         ),
         segment_bytes=config.storage.segment_bytes,
     )
-
-
-def disk_free_bytes(config: Config) -> int:
-    """Free space where the node keeps its data."""
-    return shutil.disk_usage(config.data_dir).free

@@ -112,7 +112,7 @@ class HttpServer:
             error = of_exception(self._going())
             assert error is not None
             response = _refused(error)
-        except Exception as problem:  # noqa: BLE001  # the last line: no caller sees a traceback
+        except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
             if error is None:
                 log.exception("call_failed", operation=name)

@@ -63,10 +63,12 @@ class Listener(Protocol):
 
 def exit_process(error: BaseException) -> NoReturn:
     """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(EXIT_FATAL)
+    try:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(EXIT_FATAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,8 +336,13 @@ class Consensus:
         self._dead = True
         if self._timer is not None:
             self._timer.cancel()
-        log.critical("node_stopping", node=self.config.node_id, reason=str(error), exc_info=error)
-        self._die(error)
+        try:
+            log.critical(
+                "node_stopping", node=self.config.node_id, reason=str(error), exc_info=error
+            )
+        finally:
+            # Also when the log cannot be written: it may live on the disk that failed.
+            self._die(error)
 
     # ------------------------------------------------------------------------------------------
 
