@@ -25,7 +25,7 @@ from raftflow.cluster.leader.duties import Duties, DutyTimes
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
-from raftflow.cluster.replica import Replica
+from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.store import Store
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
@@ -54,7 +54,13 @@ class Node:
             str(config.data_dir / "state.db"), on_fatal=self._fatal
         )
         limits = _engine_limits(config)
-        self.replica = replica = Replica(store=store, config=config)
+        self.replica = replica = Replica(
+            store=store,
+            settings=ReplicaSettings(
+                snapshots=config.data_dir / "snapshots" / "made",
+                log_tail_entries=config.storage.log_tail_entries,
+            ),
+        )
         self._consensus = consensus = Consensus(_consensus_config(config), store=replica)
         replica.attach(consensus)
         consensus.set_listener(self)

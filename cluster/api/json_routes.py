@@ -24,6 +24,7 @@ from raftflow.cluster.api.limits import (
     MAX_TASKS_PER_POLL,
     check_id,
     check_payload,
+    check_types,
 )
 from raftflow.cluster.api.payloads import parse_time
 from raftflow.cluster.api.services import NodeServices
@@ -309,14 +310,9 @@ async def forget(request: Request) -> Answer:
 
 async def register_types(request: Request) -> Answer:
     fields = request.fields(_REQUEST_ID | {"workflow_types", "worker_id", "sdk"})
-    types = fields.identifiers("workflow_types")
-    if not types:
-        raise ApiError("INVALID_FIELD", "workflow_types must name at least one type")
+    types = check_types(fields.texts("workflow_types"))
     fields.text("worker_id")
     fields.text("sdk")
-    for name in types:
-        if "," in name:  # polls name types in a comma-separated list
-            raise ApiError("INVALID_FIELD", "workflow_types: a type contains no comma")
     await tasks.register_types(
         request.node, RegisterTypes(namespace=request.namespace, workflow_types=types)
     )
@@ -422,8 +418,7 @@ async def complete_activity(request: Request) -> Answer:
 
 async def heartbeat(request: Request) -> Answer:
     fields = request.fields(
-        _REQUEST_ID
-        | {"workflow_id", "lease_token", "worker_id", "details", "details_base64"}
+        _REQUEST_ID | {"workflow_id", "lease_token", "worker_id", "details", "details_base64"}
     )
     details = fields.payload("details")
     check_payload("details", details or b"", request.node.config.limits.payload_bytes)

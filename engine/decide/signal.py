@@ -65,7 +65,7 @@ def _full(ctx: Context, run: Run, *, takes: bool) -> str | None:
             f"untaken signals: {len(run.signals)} are buffered, "
             f"the limit is {limits.max_untaken_signals}"
         )
-    if run.history_length + 2 > limits.max_history_events:
+    if run.history_length + (2 if takes else 1) > limits.max_history_events:
         return f"history: {run.history_length} events, the limit is {limits.max_history_events}"
     if run.history_bytes >= limits.max_history_bytes:
         return f"history: {run.history_bytes} bytes, the limit is {limits.max_history_bytes}"
