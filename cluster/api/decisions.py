@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from raftflow.cluster.api.limits import MAX_ATTEMPTS, MAX_COMMANDS, check_payload, check_sentence
+from raftflow.cluster.api.limits import MAX_ATTEMPTS, MAX_COMMANDS, check_payload
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import Fields
 from raftflow.cluster.config import ActivityPolicy, Config
 from raftflow.engine.commands import (
     AwaitSignal,
+    CompleteDecision,
     CompleteWorkflow,
     FailWorkflow,
     ScheduleActivity,
@@ -52,6 +53,26 @@ _RETRY = frozenset(
         "backoff_coefficient",
     }
 )
+
+
+COMPLETION_FIELDS = frozenset(
+    {"workflow_id", "task_token", "command", "commands", "replay_error", "replay_error_kind"}
+)
+
+
+def parse_completion(fields: Fields, namespace: str, config: Config) -> CompleteDecision:
+    """The answer to a workflow task."""
+    kind = fields.text("replay_error_kind")
+    if kind not in ("", "nondeterminism"):
+        raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
+    return CompleteDecision(
+        namespace=namespace,
+        workflow_id=fields.identifier("workflow_id"),
+        task_token=fields.identifier("task_token"),
+        commands=parse_commands(fields, config),
+        replay_error=fields.text("replay_error"),
+        nondeterminism=kind == "nondeterminism",
+    )
 
 
 def parse_commands(body: Fields, config: Config) -> tuple[WorkflowCommand, ...]:
@@ -159,18 +180,13 @@ def _retry(fields: Fields, activity: str, config: Config) -> RetryPolicy:
     value = fields.values.get("retry_policy")
     if value is None:
         return policy_of(config.activities.get(activity))
-    policy = Fields(
-        value, _RETRY, path=fields.path + "retry_policy.", later=frozenset({"jitter"})
-    )
+    policy = Fields(value, _RETRY, path=fields.path + "retry_policy.", later=frozenset({"jitter"}))
     return RetryPolicy(
         max_attempts=policy.integer("max_attempts", 1, most=MAX_ATTEMPTS),
         initial_backoff_ms=policy.integer("initial_backoff_ms", 0),
         max_backoff_ms=policy.integer("max_backoff_ms", 0),
         backoff_coefficient_milli=_coefficient(policy),
-        non_retryable_error_types=tuple(
-            _text_at(policy, number, item)
-            for number, item in enumerate(policy.array("non_retryable_error_types", most=1_000))
-        ),
+        non_retryable_error_types=policy.texts("non_retryable_error_types"),
     )
 
 
@@ -193,12 +209,11 @@ def _coefficient(policy: Fields) -> int:
         return NO_RETRY.backoff_coefficient_milli
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise policy.bad("backoff_coefficient", "must be a number")
+    return coefficient_milli(policy.path + "backoff_coefficient", value)
+
+
+def coefficient_milli(field: str, value: float) -> int:
+    """In thousandths, since the engine knows no floats."""
     if not 1 <= value <= 100:
-        raise policy.bad("backoff_coefficient", "must be 1 to 100")
+        raise ApiError("INVALID_FIELD", f"{field} must be 1 to 100")
     return round(value * 1_000)
-
-
-def _text_at(policy: Fields, number: int, item: Any) -> str:
-    if not isinstance(item, str):
-        raise policy.bad(f"non_retryable_error_types[{number}]", "must be a string")
-    return check_sentence(f"{policy.path}non_retryable_error_types[{number}]", item)

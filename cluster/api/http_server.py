@@ -112,7 +112,7 @@ class HttpServer:
             error = of_exception(self._going())
             assert error is not None
             response = _refused(error)
-        except Exception as problem:  # noqa: BLE001  # the last line: no caller sees a traceback
+        except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
             if error is None:
                 log.exception("call_failed", operation=name)
@@ -147,9 +147,7 @@ class HttpServer:
         transport = http.transport
         if answer.tasks and (transport is None or transport.is_closing()):
             for handed in answer.tasks:
-                self._node.dispatch.return_task(
-                    handed.namespace, handed.workflow_id, handed.token
-                )
+                self._node.dispatch.return_task(handed.namespace, handed.workflow_id, handed.token)
         return answer
 
     async def _body(self, http: web.BaseRequest) -> bytes:

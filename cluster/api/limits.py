@@ -16,6 +16,7 @@ MAX_COMMANDS = 10_000
 MAX_NAMES = 1_000  # types or activities of one poll or registration
 MAX_TASKS_PER_POLL = 100
 MAX_POLL_MS = 25_000  # a long poll, waiting for a leader included, ends within 30 s
+MAX_GRPC_POLL_MS = 600_000  # a gRPC caller says itself how long it waits
 MAX_SENTENCE_BYTES = 64 << 10  # error texts and reasons
 
 
@@ -28,9 +29,7 @@ def check_id(field: str, value: str) -> str:
 
 def check_payload(field: str, data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise ApiError(
-            "PAYLOAD_TOO_LARGE", f"{field} has {len(data)} bytes, the limit is {limit}"
-        )
+        raise ApiError("PAYLOAD_TOO_LARGE", f"{field} has {len(data)} bytes, the limit is {limit}")
     return data
 
 
@@ -45,3 +44,18 @@ def check_sentence(field: str, text: str) -> str:
             "PAYLOAD_TOO_LARGE", f"{field} has {size} bytes, the limit is {MAX_SENTENCE_BYTES}"
         )
     return text
+
+
+def check_types(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The workflow types of a registration. Polls name types in a comma-separated list."""
+    if not names:
+        raise ApiError("INVALID_FIELD", "workflow_types must name at least one type")
+    if len(names) > MAX_NAMES:
+        raise ApiError(
+            "INVALID_FIELD", f"workflow_types has {len(names)} entries, the limit is {MAX_NAMES}"
+        )
+    for number, name in enumerate(names):
+        check_id(f"workflow_types[{number}]", name)
+        if "," in name:
+            raise ApiError("INVALID_FIELD", f"workflow_types[{number}] contains a comma")
+    return names

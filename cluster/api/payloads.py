@@ -26,7 +26,9 @@ def take_payload(source: dict[str, Any], field: str, *, path: str = "") -> bytes
     text = source.get(field)
     encoded = source.get(field + "_base64")
     if text is not None and encoded is not None:
-        raise ApiError("INVALID_FIELD", f"{path}{field} and {path}{field}_base64 exclude each other")
+        raise ApiError(
+            "INVALID_FIELD", f"{path}{field} and {path}{field}_base64 exclude each other"
+        )
     if encoded is not None:
         return _from_base64(encoded, path + field + "_base64")
     if text is None:

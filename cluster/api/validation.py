@@ -138,12 +138,12 @@ class Fields:
             raise self.bad(name, f"has {len(value)} entries, the limit is {most}")
         return value
 
-    def identifiers(self, name: str) -> tuple[str, ...]:
-        values = self.array(name, most=MAX_NAMES)
+    def texts(self, name: str, *, most: int = MAX_NAMES) -> tuple[str, ...]:
+        values = self.array(name, most=most)
         for number, value in enumerate(values):
             if not isinstance(value, str):
                 raise self.bad(f"{name}[{number}]", "must be a string")
-            check_id(f"{self.path}{name}[{number}]", value)
+            check_sentence(f"{self.path}{name}[{number}]", value)
         return tuple(values)
 
 
@@ -154,5 +154,7 @@ def names_in(text: str, field: str) -> tuple[str, ...]:
     names: Iterable[str] = [name for name in text.split(",") if name]
     wanted = tuple(dict.fromkeys(check_id(field, name) for name in names))
     if len(wanted) > MAX_NAMES:
-        raise ApiError("INVALID_FIELD", f"{field} has {len(wanted)} names, the limit is {MAX_NAMES}")
+        raise ApiError(
+            "INVALID_FIELD", f"{field} has {len(wanted)} names, the limit is {MAX_NAMES}"
+        )
     return wanted

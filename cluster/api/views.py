@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
 from raftflow.cluster.api.payloads import put_payload, timestamp
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.store.records import unframe
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
-from raftflow.engine.describe import ActivityTask, DecisionTask, Waiting, waiting_on
+from raftflow.engine.describe import ActivityTask, DecisionTask, StepView, WaitView, waiting_on
 from raftflow.engine.events import Event
 from raftflow.engine.retry import RetryPolicy
-from raftflow.engine.state import RunStatus, Signal, Step, StepKind, StepStatus, TaskState
+from raftflow.engine.state import Run, RunStatus, Signal, Step, StepKind, StepStatus, TaskState
+
 
 def run_summary(run: RunSummary) -> dict[str, Any]:
     view: dict[str, Any] = {
@@ -59,7 +61,7 @@ def described(found: DescribedRun) -> dict[str, Any]:
         "search_attributes": {},
         "steps": [_step(step) for step in run.steps],
         "signals": [_signal(signal, taken=True) for signal in found.signals],
-        "waiting_on": [_waiting(entry) for entry in waiting_on(run)],
+        "waiting_on": [_waiting(run, wait) for wait in waiting_on(run)],
     }
     put_payload(view, "input", run.input)
     if run.closed_ms:
@@ -98,7 +100,7 @@ def history_event(event: Event) -> dict[str, Any]:
         "type": type(body).__name__,
         "time": timestamp(event.time_ms),
     }
-    for name, shown in _event_fields(type(body)):
+    for name, shown in _event_fields(cast(Hashable, type(body))):
         value = getattr(body, name)
         if isinstance(value, bytes):
             put_payload(view, shown, value)
@@ -116,7 +118,7 @@ _MOMENTS = {"started_ms": "started_at", "fire_at_ms": "fire_at"}
 
 
 @cache
-def _event_fields(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+def _event_fields(kind: Any) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, _MOMENTS.get(field.name, field.name)) for field in fields(kind))
 
 
@@ -177,7 +179,7 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
 # ---- parts --------------------------------------------------------------------------------------
 
 
-def _step_outcome(step: Any) -> dict[str, Any]:
+def _step_outcome(step: Step | StepView) -> dict[str, Any]:
     """What replay needs of a step."""
     view: dict[str, Any] = {
         "step_name": step.name,
@@ -232,21 +234,40 @@ def _signal(signal: Signal, *, taken: bool) -> dict[str, Any]:
     return view
 
 
-def _waiting(entry: Waiting) -> dict[str, Any]:
+def _waiting(run: Run, wait: WaitView) -> dict[str, Any]:
     view: dict[str, Any] = {
-        "kind": entry.kind,
-        "step_name": entry.step_name,
-        "sequence": entry.sequence,
-        "detail": entry.detail,
-        "since": timestamp(entry.since_ms),
+        "kind": wait.kind,
+        "step_name": wait.step_name,
+        "sequence": wait.sequence,
+        "detail": wait_detail(wait),
+        "since": timestamp(wait_since_ms(run, wait)),
     }
-    if entry.until_ms:
-        view["until"] = timestamp(entry.until_ms)
+    if wait.due_ms:
+        view["until"] = timestamp(wait.due_ms)
     return view
+
+
+def wait_since_ms(run: Run, wait: WaitView) -> int:
+    step = run.steps[wait.sequence - 1] if wait.sequence else None
+    task = run.decision if step is None else step.task
+    if wait.task is TaskState.LEASED:
+        return task.leased_ms
+    return run.updated_ms if step is None else step.scheduled_ms
+
+
+def wait_detail(wait: WaitView) -> str:
+    """One clause for people: what has to happen."""
+    attempt = f"attempt {wait.attempt} " if wait.kind == "ACTIVITY" and wait.attempt else ""
+    match wait.task:
+        case TaskState.QUEUED:
+            return f"{attempt}queued on {wait.task_queue}: no worker has taken it yet"
+        case TaskState.LEASED:
+            return f"{attempt}out with worker {wait.worker_id or '(unnamed)'}"
+        case TaskState.BACKOFF:
+            return f"{attempt}failed: the next one follows after a pause"
+    return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
 
 
 def _texts(view: dict[str, Any], **texts: str) -> None:
     """Set what is not empty."""
-    for name, text in texts.items():
-        if text:
-            view[name] = text
+    view.update({name: text for name, text in texts.items() if text})

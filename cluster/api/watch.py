@@ -26,9 +26,7 @@ class Watch:
                     if not future.done():
                         future.set_result(None)
 
-    async def grown(
-        self, node: NodeServices, run: RunKey, *, beyond: int, timeout_ms: int
-    ) -> bool:
+    async def grown(self, node: NodeServices, run: RunKey, *, beyond: int, timeout_ms: int) -> bool:
         """Wait until the run's history is longer than ``beyond`` or the run has closed."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1_000

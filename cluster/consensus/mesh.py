@@ -185,7 +185,8 @@ class Mesh:
             began = loop.time()
             link = await self._dial(peer, address, purpose)
             if link is not None:
-                await link.ended
+                # Shielded: to cancel this task is not to forget the link.
+                await asyncio.shield(link.ended)
             if link is not None and link.peer is not None and loop.time() - began > _SETTLED_S:
                 # A short life is no success: two processes with one id would chase each other.
                 pause = self.limits.backoff_min_ms / 1000

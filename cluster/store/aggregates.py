@@ -21,6 +21,8 @@ from raftflow.engine.state import RequestRecord, Run, RunStatus, Signal, Step
 
 T = TypeVar("T")
 
+# A damaged row may have lost even its type.
+_RECORD = "CAST(record AS BLOB)"
 _NEWEST = """SELECT run_no, run_id FROM runs WHERE namespace = ? AND workflow_id = ?
     ORDER BY run_no DESC LIMIT 1"""
 
@@ -76,6 +78,15 @@ class Aggregates:
                 loaded.requests[request] = record
         return loaded
 
+    def find(self, workflow: WorkflowKey, run_id: str) -> Run | None:
+        """One run; without a run id, the newest. Raises CorruptRecord."""
+        if run_id:
+            run_no = self.run_no(RunKey(workflow.namespace, workflow.workflow_id, run_id))
+        else:
+            newest = self.newest(workflow)
+            run_no = newest and newest[0]
+        return None if run_no is None else self.run(run_no)
+
     def _load_run(self, loaded: Loaded, key: RunKey, run_no: int) -> None:
         try:
             run = self.run(run_no)
@@ -87,7 +98,7 @@ class Aggregates:
     def run(self, run_no: int) -> Run:
         """The whole aggregate. Raises CorruptRecord."""
         where = f"runs row {run_no}"
-        row = self._db.execute("SELECT record FROM runs WHERE run_no = ?", (run_no,)).fetchone()
+        row = self._db.execute(f"SELECT {_RECORD} FROM runs WHERE run_no = ?", (run_no,)).fetchone()
         number, run, has_input = self._read(row[0], rows.decode_run, where)
         if number != run_no:
             raise CorruptRecord(self._path, where, f"it is the row of run number {number}")
@@ -100,7 +111,7 @@ class Aggregates:
 
     def _steps(self, run_no: int) -> Iterable[Step]:
         found = self._db.execute(
-            "SELECT step_no, record FROM steps WHERE step_no BETWEEN ? AND ? ORDER BY step_no",
+            f"SELECT step_no, {_RECORD} FROM steps WHERE step_no BETWEEN ? AND ? ORDER BY step_no",
             _range(run_no),
         ).fetchall()
         for expected, (number, record) in enumerate(found, start=1):
@@ -115,7 +126,9 @@ class Aggregates:
     def _event_input(self, run_no: int, event_id: int) -> bytes:
         number = run_no << NUMBER_BITS | event_id
         where = f"events row {number}"
-        row = self._db.execute("SELECT record FROM events WHERE event_no = ?", (number,)).fetchone()
+        row = self._db.execute(
+            f"SELECT {_RECORD} FROM events WHERE event_no = ?", (number,)
+        ).fetchone()
         if row is None:
             raise CorruptRecord(self._path, where, "it is missing")
         body = self._read(row[0], decode_event, where).body
@@ -144,7 +157,7 @@ class Aggregates:
     def signals(self, run_no: int, *, untaken: bool = False) -> list[Signal]:
         only = " AND taken = 0" if untaken else ""
         found = self._db.execute(
-            "SELECT signal_no, record FROM signals WHERE signal_no BETWEEN ? AND ?"
+            f"SELECT signal_no, {_RECORD} FROM signals WHERE signal_no BETWEEN ? AND ?"
             f"{only} ORDER BY signal_no",
             _range(run_no),
         ).fetchall()
@@ -152,7 +165,7 @@ class Aggregates:
 
     def request(self, namespace: str, request_id: str) -> RequestRecord | None:
         row = self._db.execute(
-            "SELECT record FROM requests WHERE namespace = ? AND request_id = ?",
+            f"SELECT {_RECORD} FROM requests WHERE namespace = ? AND request_id = ?",
             (namespace, request_id),
         ).fetchone()
         if row is None:
@@ -162,7 +175,7 @@ class Aggregates:
     def events(self, run_no: int, start: int, limit: int) -> list[bytes]:
         """Framed records of events ``start``, ``start`` + 1, ... Raises CorruptRecord."""
         found = self._db.execute(
-            "SELECT event_no, record FROM events WHERE event_no BETWEEN ? AND ?"
+            f"SELECT event_no, {_RECORD} FROM events WHERE event_no BETWEEN ? AND ?"
             " ORDER BY event_no LIMIT ?",
             (run_no << NUMBER_BITS | start, _range(run_no)[1], limit),
         ).fetchall()

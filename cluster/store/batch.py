@@ -50,7 +50,7 @@ class WriteBatch:
     types: dict[tuple[str, str], None] = field(default_factory=dict)
     requests: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
     forget: tuple[int, int] | None = None  # requests expired by, at most this many
-    size: int = 0
+    size: int = _ROW_OVERHEAD
 
     def merge(self, later: WriteBatch) -> None:
         """Take in the entry that follows."""
@@ -68,18 +68,25 @@ class WriteBatch:
         self.size += later.size
 
 
+_NOT_YET = AppliedState(0, 0, 0, b"", 0)
+
+
 class RowEncoder:
-    """Turns the changes of one entry into a write batch; collects the rows for the digest in the
+    """Turns the changes of one entry into a write batch; gives the rows for the digest in the
     order of the changes, which is the same on every node."""
 
     __slots__ = ("batch", "rows")
 
-    def __init__(self, applied: AppliedState) -> None:
-        self.batch = WriteBatch(applied)
+    def __init__(self) -> None:
+        self.batch = WriteBatch(_NOT_YET)
         self.rows: list[bytes] = []
 
-    def add(self, changes: Changes, numbers: Mapping[RunKey, int], opened: set[RunKey]) -> None:
-        """``numbers`` knows every run that changed; ``opened`` are those without a row so far."""
+    def add(
+        self, changes: Changes, numbers: Mapping[RunKey, int], opened: set[RunKey]
+    ) -> list[bytes]:
+        """Encode the changes of an entry, or of a piece of one. ``numbers`` knows every run that
+        changed; ``opened`` are those without a row so far. Returns the rows for the digest."""
+        self.rows = []
         for key, run in changes.runs.items():
             self._run(run, numbers[key], is_new=key in opened)
         batch, collect = self.batch, self.rows.append
@@ -106,11 +113,12 @@ class RowEncoder:
             collect(rows.encode_timer(timer, run_no, kind, sequence))
         self._add_catalog(changes)
         self._add_requests(changes)
+        self.batch.size += sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
+        return self.rows
 
     def close(self, applied: AppliedState) -> WriteBatch:
         batch = self.batch
         batch.applied = applied
-        batch.size = sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
         return batch
 
     def _run(self, run: Run, run_no: int, *, is_new: bool) -> None:

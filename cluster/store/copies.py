@@ -47,14 +47,18 @@ def make(db: sqlite3.Connection, path: str) -> Copy:
     return Copy(path, _applied(path), os.path.getsize(path), file_sha256(path))
 
 
-def verify(path: str, sha256: str) -> AppliedState:
+def verify(path: str, sha256: str, expected: tuple[int, int]) -> AppliedState:
     """Raises CopyRefused. Blocks."""
     if file_sha256(path) != sha256:
         raise CopyRefused(path, "its SHA-256 is not the one announced", "fetch it again")
     try:
-        return _applied(path)
+        found = _applied(path)
     except sqlite3.Error as error:
         raise CopyRefused(path, f"it does not open: {error}", "fetch another copy") from error
+    if (found.index, found.term) != expected:
+        problem = f"it ends at {found.index} of term {found.term}, announced was {expected}"
+        raise CopyRefused(path, problem, "fetch another copy")
+    return found
 
 
 def refuse_older(path: str, index: int, newest: int) -> None:

@@ -63,7 +63,10 @@ def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
             f"the disk is full: {problem}",
             "free space and start the node again: nothing acknowledged is lost",
         )
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if name == "SQLITE_ERROR":
+        return StoreError(path, problem, "report this bug")
+    # Without a code, the sqlite3 module itself could not make sense of a value.
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "OperationalError")):
         return StoreDamaged(path, f"the file is damaged: {problem}", _FETCH)
     return StoreIOError(
         path, problem, "check the disk, then start the node again; if it goes on, " + _FETCH

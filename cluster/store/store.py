@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,12 +23,11 @@ from raftflow.cluster.store.views import (
     RunFilter,
     RunPage,
     RunSummary,
-    StoredRun,
     TaskPage,
 )
 from raftflow.cluster.store.writer import DEFAULT_TIMES, Writer, WriterTimes
 from raftflow.engine.ids import RunKey, WorkflowKey
-from raftflow.engine.state import Catalog, Signal, TimerRow
+from raftflow.engine.state import Catalog, Run, Signal, TimerRow
 
 log = structlog.get_logger("raftflow.store")
 
@@ -47,6 +47,14 @@ class StoreSettings:
 
 DEFAULT_SETTINGS = StoreSettings()
 
+_EXIT_FATAL = 70
+
+
+def end_process(error: StoreError) -> None:
+    """Rule 8: the node never carries on from a state that may be wrong."""
+    log.critical("node_stopping", reason=str(error))
+    os._exit(_EXIT_FATAL)
+
 
 class Store:
     """Opened with `Store.open`; every method runs on the event loop that opened it."""
@@ -55,8 +63,8 @@ class Store:
         self, path: str, settings: StoreSettings, on_fatal: Callable[[StoreError], None]
     ) -> None:
         self.path = path
+        self.on_fatal = on_fatal
         self._settings = settings
-        self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         self._queued_bytes = 0
         self._submitted_index = 0
@@ -66,17 +74,19 @@ class Store:
         self._listeners: list[Callable[[int, int], None]] = []
         self.written = AppliedState(0, 0, 0, bytes(16), 1)
         self.checkpointed_index = 0
+        self.catalog = Catalog()
 
     @classmethod
     async def open(
         cls,
-        path: str,
+        path: str | os.PathLike[str],
         *,
-        on_fatal: Callable[[StoreError], None],
         settings: StoreSettings = DEFAULT_SETTINGS,
+        on_fatal: Callable[[StoreError], None] = end_process,
     ) -> Store:
-        """Create, migrate or recover the file. Raises StoreError."""
-        store = cls(path, settings, on_fatal)
+        """Create, migrate or recover the file. Raises StoreError. ``on_fatal`` hears of what goes
+        wrong in its threads later, on the loop; it must end the process."""
+        store = cls(os.fspath(path), settings, on_fatal)
         await store._start()
         return store
 
@@ -144,9 +154,6 @@ class Store:
         wanted = (tuple(workflows), tuple(runs), tuple(requests))
         return await self._readers.load(lambda db: Aggregates(self.path, db).load(*wanted))
 
-    async def load_catalog(self) -> Catalog:
-        return await self._readers.load(lambda db: duties.catalog(self.path, db))
-
     async def oldest_request_ms(self) -> int | None:
         """When the first remembered request id expires."""
         return await self._readers.load(duties.oldest_request_ms)
@@ -167,22 +174,13 @@ class Store:
             lambda db: lists.runs_of(db, workflow, MAX_RUNS_OF_ONE_ID), settle=True
         )
 
-    async def run(self, key: RunKey) -> StoredRun | None:
+    async def run(self, key: RunKey) -> Run | None:
         """The aggregate as it is written. Raises CorruptRecord."""
+        return await self.find(WorkflowKey(key.namespace, key.workflow_id), key.run_id)
 
-        def read(db: sqlite3.Connection) -> StoredRun | None:
-            aggregates = Aggregates(self.path, db)
-            run_no = aggregates.run_no(key)
-            return None if run_no is None else StoredRun(aggregates.run(run_no), run_no)
-
-        return await self._ask(read)
-
-    async def newest_run_id(self, workflow: WorkflowKey) -> str | None:
-        def read(db: sqlite3.Connection) -> str | None:
-            newest = Aggregates(self.path, db).newest(workflow)
-            return newest and newest[1]
-
-        return await self._ask(read)
+    async def find(self, workflow: WorkflowKey, run_id: str) -> Run | None:
+        """The run as it is written; without a run id, the newest. Raises CorruptRecord."""
+        return await self._ask(lambda db: Aggregates(self.path, db).find(workflow, run_id))
 
     async def signals_of(self, key: RunKey) -> list[Signal]:
         """All of the run's signals, taken or not, in order of arrival. Raises CorruptRecord."""
@@ -218,16 +216,17 @@ class Store:
 
     # ---- copies ---------------------------------------------------------------------------------
 
-    async def copy_to(self, path: str) -> copies.Copy:
+    async def copy_to(self, path: str | os.PathLike[str]) -> copies.Copy:
         """A copy of everything written, durable and hashed when it returns."""
-        return await self._readers.copy(lambda db: copies.make(db, path))
+        await self._usable.wait()
+        return await self._readers.copy(lambda db: copies.make(db, os.fspath(path)))
 
-    async def replace_with(self, path: str, sha256: str) -> AppliedState:
-        """Verify a copy and put it in the place of this store. What was submitted and is newer
-        than the copy would be lost: refused. Raises CopyRefused, after which nothing changed."""
-        found = await asyncio.to_thread(copies.verify, path, sha256)
-        newest = max(self._submitted_index, self.written.index)
-        copies.refuse_older(path, found.index, newest)
+    async def replace_with(self, path: str, sha256: str, expected: tuple[int, int]) -> AppliedState:
+        """Verify a copy, which must be at the (index, term) expected, and put it in the place of
+        this store. Raises CopyRefused, after which nothing has changed: also for a copy that is
+        older than what was submitted."""
+        found = await asyncio.to_thread(copies.verify, path, sha256, expected)
+        copies.refuse_older(path, found.index, max(self._submitted_index, self.written.index))
         self._usable.clear()
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._readers.close)
@@ -244,6 +243,7 @@ class Store:
     async def _start(self) -> None:
         db = await asyncio.to_thread(prepare, self.path)
         self.written = applied_state(db)
+        self.catalog = duties.catalog(self.path, db)
         self._submitted_index = self.written.index
         self.checkpointed_index = 0
         self._queued_bytes = 0
@@ -296,7 +296,7 @@ class Store:
             listener(index, self.checkpointed_index)
 
     def _fail(self, error: StoreError) -> StoreError:
-        self._on_fatal(error)
+        self.on_fatal(error)
         return error
 
 

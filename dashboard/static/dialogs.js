@@ -51,9 +51,6 @@ function control(field) {
   let input;
   if (field.kind === "area") {
     input = h("textarea", { ...shared, rows: 6, spellcheck: "false" });
-  } else if (field.kind === "check") {
-    input = h("input", { ...shared, type: "checkbox" });
-    return h("label", { class: "check" }, input, field.label);
   } else {
     input = h("input", { ...shared, type: "text", placeholder: field.hint });
   }
@@ -62,10 +59,5 @@ function control(field) {
 }
 
 function values(form, fields) {
-  return Object.fromEntries(
-    fields.map(({ name, kind }) => {
-      const input = form.elements.namedItem(name);
-      return [name, kind === "check" ? input.checked : input.value];
-    }),
-  );
+  return Object.fromEntries(fields.map(({ name }) => [name, form.elements.namedItem(name).value]));
 }

@@ -161,11 +161,8 @@ export class RunView {
   cancel() {
     return this.act({
       title: "Cancel this run?",
-      text: "It ends at once, unless its code is to be told and may compensate first.",
-      fields: [
-        { name: "reason", label: "Reason" },
-        { name: "graceful", label: "Tell the workflow code (graceful)", kind: "check" },
-      ],
+      text: "It ends at once, and the workers that work for it are told.",
+      fields: [{ name: "reason", label: "Reason" }],
       action: "Cancel the run",
       danger: true,
       verb: "cancel",
@@ -185,8 +182,7 @@ export class RunView {
 
   async act({ verb, ...dialog }) {
     const path = workflowPath(this.id, verb);
-    const submit = ({ graceful, ...body }) =>
-      this.api.post(path, { ...body, ...(graceful ? { graceful } : {}) });
+    const submit = (body) => this.api.post(path, { ...body, run_id: this.runId || undefined });
     if (await ask({ ...dialog, submit })) await this.update();
   }
 }
@@ -201,8 +197,9 @@ function sequenceOf(step) {
 }
 
 // What of a step can change while the run goes on.
-function stepMemo({ status, attempts, last_error, opening, closing }) {
-  return JSON.stringify([status, attempts, last_error, opening?.event_id, closing?.event_id]);
+function stepMemo({ status, attempts, last_error, started_at, next_attempt_at, closing }) {
+  const event = closing?.event_id;
+  return JSON.stringify([status, attempts, last_error, started_at, next_attempt_at, event]);
 }
 
 function keyed(signal, index) {
@@ -233,19 +230,21 @@ function facts(run) {
 }
 
 function stepFacts(step) {
-  const from = step.closing ?? {};
   const opening = step.opening ?? {};
+  const closing = step.closing ?? {};
   const all = [
     { name: "kind", text: step.kind },
+    { name: "scheduled", text: localTime(step.scheduled_at) },
     { name: "took", text: step.open ? "" : duration(step.took) },
-    { name: "waited", text: step.waited === undefined ? "" : duration(step.waited) },
+    { name: "waited", text: duration(step.waited) },
     { name: "attempts", text: step.attempts ? String(step.attempts) : "" },
-    { name: "worker", text: from.worker_id },
-    { name: "handed out by", text: from.node },
-    { name: "queue", text: opening.task_queue },
-    { name: "delay", text: opening.delay_ms === undefined ? "" : duration(opening.delay_ms) },
-    { name: "signal", text: opening.signal_name },
-    { name: "last error", text: step.last_error, error: true },
+    { name: "next attempt", text: step.next_attempt_at && localTime(step.next_attempt_at) },
+    { name: "worker", text: closing.worker_id ?? step.worker_id },
+    { name: "handed out by", text: closing.node ?? step.node },
+    { name: "queue", text: step.task_queue },
+    { name: "delay", text: duration(opening.delay_ms) },
+    { name: "signal", text: step.signal_name },
+    { name: "last error", text: step.open ? step.last_error : "", error: true },
     { name: "error", text: [step.error_type, step.error].filter(Boolean).join(": "), error: true },
     has(opening, "input") && { name: "input", holder: pick(opening, "input"), field: "input" },
     has(step, "output") && { name: "output", holder: pick(step, "output"), field: "output" },
@@ -270,14 +269,13 @@ function stepState(step) {
 function openState(step) {
   if (step.kind === "TIMER") return "sleeping";
   if (step.kind === "SIGNAL") return "waiting";
-  return step.last_error ? "retrying" : "open";
+  if (step.next_attempt_at) return "retrying";
+  return step.started_at ? "running" : "queued";
 }
 
-function waitingText(item) {
-  if (typeof item === "string") return item;
-  return Object.values(item)
-    .filter((value) => value !== "" && value !== null)
-    .join(" ");
+function waitingText({ step_name: name, detail, until }) {
+  const due = until ? `until ${localTime(until)}` : "";
+  return [name, detail, due].filter(Boolean).join(" ");
 }
 
 function place(bar, from, to) {

@@ -1,49 +1,33 @@
 // From a run and its events to what the time line draws. Pure: no page, no network.
 
-const OPENING = new Set([
-  "StepScheduled",
-  "TimerStarted",
-  "SignalAwaited",
-  "MarkerRecorded",
-  "ChildStarted",
-]);
-const CLOSING = new Set([
-  "StepCompleted",
-  "StepFailed",
-  "StepCancelled",
-  "TimerFired",
-  "SignalConsumed",
-  "ChildCompleted",
-  "ChildFailed",
-]);
+const OPENING = new Set(["StepScheduled", "TimerStarted", "SignalAwaited", "MarkerRecorded"]);
 
-// Each step with start, end and the start of its last attempt as fractions of the whole run.
+// Each step with its beginning, its end and the start of its last attempt as fractions of the run,
+// and with the events that opened and closed it.
 export function timeline(run, events, nowMs) {
   const opened = new Map();
-  const closed = new Map();
   for (const event of events) {
     if (OPENING.has(event.type)) opened.set(event.sequence, event);
-    if (CLOSING.has(event.type)) closed.set(event.sequence, event);
-    // A marker is there at once and for ever.
-    if (event.type === "MarkerRecorded") closed.set(event.sequence, event);
   }
   const start = Date.parse(run.started_at);
-  const last = events.length ? Date.parse(events[events.length - 1].time) : start;
-  const end = run.closed_at ? Date.parse(run.closed_at) : Math.max(last, nowMs);
+  const latest = Math.max(start, Date.parse(run.updated_at));
+  // This clock may be behind the cluster's: nothing is drawn as over before it began.
+  const end = run.closed_at ? Date.parse(run.closed_at) : Math.max(latest, nowMs);
   const length = Math.max(end - start, 1);
   const at = (ms) => Math.min(Math.max((ms - start) / length, 0), 1);
   const steps = run.steps.map((step) => {
-    const from = timeOf(opened.get(step.sequence)) ?? start;
-    const closing = closed.get(step.sequence);
-    const to = timeOf(closing) ?? end;
-    const attempt = attemptStart(closing);
+    const from = Date.parse(step.scheduled_at);
+    const to = step.resolved_at ? Date.parse(step.resolved_at) : end;
+    const closing = step.resolved_event_id ? events[step.resolved_event_id - 1] : undefined;
+    const attemptAt = closing?.started_at ?? step.started_at;
+    const attempt = attemptAt && Math.max(Date.parse(attemptAt), from);
     return {
       ...step,
       from: at(from),
       to: at(to),
-      attempt: attempt === undefined ? undefined : at(Math.max(attempt, from)),
+      attempt: attempt && at(attempt),
       took: to - from,
-      waited: attempt === undefined ? undefined : Math.max(attempt - from, 0),
+      waited: attempt && attempt - from,
       opening: opened.get(step.sequence),
       closing,
       open: step.status === "SCHEDULED",
@@ -60,13 +44,4 @@ export function ticks(lengthMs) {
   const found = [];
   for (let at = 0; at <= lengthMs; at += step) found.push(at);
   return found;
-}
-
-function timeOf(event) {
-  return event && Date.parse(event.time);
-}
-
-function attemptStart(event) {
-  if (event?.started_at) return Date.parse(event.started_at);
-  return event?.started_ms || undefined;
 }

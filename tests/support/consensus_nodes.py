@@ -95,7 +95,7 @@ def die(error: BaseException) -> NoReturn:
 class Cluster:
     root: Path
     ports: dict[str, int]
-    timing: Timing = field(default_factory=lambda: Timing(20, 150, 300))
+    timing: Timing = field(default_factory=lambda: Timing(30, 250, 500))
     limits: LinkLimits = field(default_factory=LinkLimits)
     segment_bytes: int = 64 << 20
     nodes: dict[str, Consensus] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -77,6 +78,10 @@ async def answer(node: Consensus, store: Worker, order: dict[str, Any]) -> dict[
         case "compact":
             store.checkpoint()
             node.compact(store.applied_index)
+            return {}
+        case "limit_file_size":
+            # The next write beyond it fails with EFBIG, as on a full disk.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (order["bytes"], resource.RLIM_INFINITY))
             return {}
     raise ValueError(order)
 
@@ -158,6 +163,10 @@ class NodeProcess:
         if self._reader is not None:
             await self._reader
 
+    async def exit_code(self) -> int:
+        assert self._process is not None
+        return await self._process.wait()
+
     async def ask(self, do: str, **order: Any) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
@@ -166,7 +175,10 @@ class NodeProcess:
         self._ids += 1
         future = self._waiting[self._ids] = asyncio.get_running_loop().create_future()
         line = json.dumps({"id": self._ids, "do": do, **order}) + "\n"
-        self._process.stdin.write(line.encode())
+        try:
+            self._process.stdin.write(line.encode())
+        except RuntimeError as error:  # uvloop: the pipe is closed
+            raise Gone(self.name) from error
         return await future
 
     async def _read(self) -> None:
@@ -174,7 +186,9 @@ class NodeProcess:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             result = json.loads(line)
-            self._waiting.pop(result.pop("id")).set_result(result)
+            future = self._waiting.pop(result.pop("id"))
+            if not future.done():
+                future.set_result(result)
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(Gone(self.name))

@@ -9,7 +9,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def eventually(condition: Callable[[], T], what: str = "", *, within_s: float = 10.0) -> T:
+async def eventually(
+    condition: Callable[[], T], what: str = "", *, within_s: float = 10.0, every_s: float = 0.005
+) -> T:
     """The first true value of `condition`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
@@ -19,4 +21,4 @@ async def eventually(condition: Callable[[], T], what: str = "", *, within_s: fl
             return value
         if loop.time() > deadline:
             raise AssertionError(f"not within {within_s} s: {what or condition}")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(every_s)

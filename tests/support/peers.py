@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from eventually import eventually
 from ports import free_ports
 
 from raftflow.cluster.consensus.channel import PeerChannel
@@ -68,6 +71,7 @@ async def start_peer(
     *,
     limits: LinkLimits = FAST,
     hello: Hello | None = None,
+    tls: tuple[ssl.SSLContext, ssl.SSLContext] | tuple[None, None] = (None, None),
 ) -> Peer:
     raft, channel = Recorder(), PeerChannel()
     hello = hello or hello_of(node_id)
@@ -77,6 +81,8 @@ async def start_peer(
         peers={peer: f"127.0.0.1:{port}" for peer, port in ports.items() if peer != node_id},
         handlers={Purpose.RAFT: raft, Purpose.CHANNEL: channel},
         limits=limits,
+        server_ssl=tls[0],
+        client_ssl=tls[1],
     )
     await mesh.bind()
     await mesh.start()
@@ -85,9 +91,12 @@ async def start_peer(
 
 @asynccontextmanager
 async def meshed(*node_ids: str, limits: LinkLimits = FAST) -> AsyncIterator[dict[str, Peer]]:
-    """All of them, stopped at the end."""
+    """All of them, all connected, stopped at the end."""
     ports = dict(zip(node_ids, free_ports(len(node_ids)), strict=True))
     peers = {node_id: await start_peer(node_id, ports, limits=limits) for node_id in node_ids}
+    for one, other in itertools.permutations(node_ids, 2):
+        for purpose in Purpose:
+            await eventually(lambda o=one, p=other, q=purpose: peers[o].link(p, q))
     try:
         yield peers
     finally:

@@ -55,9 +55,7 @@ async def health(node: NodeServices) -> dict[str, Any]:
         "status": "ok",
         "version": VERSION,
         "uptime_seconds": round(time.monotonic() - _STARTED, 3),
-        "workflows_active": sum(
-            each.get(status, 0) for each in counts for status in OPEN_STATUSES
-        ),
+        "workflows_active": sum(each.get(status, 0) for each in counts for status in OPEN_STATUSES),
         "task_queue_depth": queues.activity_tasks,
         "workflow_task_queue_depth": queues.workflow_tasks,
         "node": node.config.node_id,

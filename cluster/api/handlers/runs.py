@@ -124,9 +124,7 @@ async def history(
     if length < first:
         return HistoryPage(run, length, first, ())
     await node.replica.written(index)
-    records = await node.store.events(
-        run.key, start=first, limit=min(limit, length - first + 1)
-    )
+    records = await node.store.events(run.key, start=first, limit=min(limit, length - first + 1))
     return HistoryPage(run, length, first, records)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from raftflow.cluster.api.handlers.common import check_namespace, execute
+from raftflow.cluster.api.handlers.common import check_namespace, execute, execute_patiently
 from raftflow.cluster.api.limits import MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.engine.commands import CompleteActivity, CompleteDecision, RegisterTypes
@@ -24,6 +24,10 @@ class Poll:
     names: tuple[str, ...]
     worker_id: str
     timeout_ms: int = MAX_POLL_MS
+
+    def waiting(self, timeout_ms: int) -> Poll:
+        """The same question, asked for so long."""
+        return replace(self, timeout_ms=timeout_ms)
 
 
 async def register_types(node: NodeServices, command: RegisterTypes) -> None:
@@ -56,32 +60,35 @@ async def poll_activities(node: NodeServices, poll: Poll, most: int) -> list[Any
         await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait(polls, timeout=_GATHER_S)
     except asyncio.CancelledError:
-        for task in await _end(polls):
-            if task is not None and not isinstance(task, BaseException):
-                node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
+        tasks, _ = await _end(polls)
+        for task in tasks:
+            node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
         raise
-    outcomes = await _end(polls)
-    tasks = [task for task in outcomes if task is not None and not isinstance(task, BaseException)]
-    if not tasks:
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
+    tasks, error = await _end(polls)
+    if error is not None and not tasks:
+        raise error
     return tasks
 
 
-async def _end(polls: list[asyncio.Task[Any | None]]) -> list[Any]:
-    """Stop what still waits; what each of them came to."""
+async def _end(
+    polls: list[asyncio.Task[Any | None]],
+) -> tuple[list[Any], BaseException | None]:
+    """Stop what still waits: the tasks that came, and an error when there was one."""
     for poll in polls:
         poll.cancel()
-    return await asyncio.gather(*polls, return_exceptions=True)
+    await asyncio.wait(polls)
+    ended = [poll for poll in polls if not poll.cancelled()]
+    errors = [poll.exception() for poll in ended if poll.exception() is not None]
+    tasks = [poll.result() for poll in ended if poll.exception() is None]
+    return [task for task in tasks if task is not None], errors[0] if errors else None
 
 
 async def complete_decision(node: NodeServices, command: CompleteDecision) -> None:
-    await execute(node, command)
+    await execute_patiently(node, command)
 
 
 async def complete_activity(node: NodeServices, command: CompleteActivity) -> None:
-    await execute(node, command)
+    await execute_patiently(node, command)
 
 
 async def heartbeat(

@@ -1,4 +1,5 @@
 import socket
+from collections.abc import Callable
 
 import pytest
 from fake_api import Call, Reply, serving
@@ -115,23 +116,29 @@ def test_bad_addresses(address: str) -> None:
         Client([address])
 
 
+def run_that_goes_through(*statuses: str) -> Callable[[Call], Reply]:
+    left = list(statuses)
+
+    def respond(call: Call) -> Reply:
+        if "/history?" in call.target:
+            return 204, b""
+        return 200, {"run_id": "r1", "history_length": 4, "status": left.pop(0)}
+
+    return respond
+
+
 def test_waiting_goes_on_through_continue_as_new() -> None:
-    statuses = ["RUNNING", "CONTINUED_AS_NEW", "COMPLETED"]
-
-    def respond(_: Call) -> Reply:
-        return 200, {"status": statuses.pop(0)}
-
-    with serving(respond) as fake:
+    with serving(run_that_goes_through("RUNNING", "CONTINUED_AS_NEW", "COMPLETED")) as fake:
         assert wait_until_closed(Client([fake.address]), "x")["status"] == "COMPLETED"
-    statuses = ["CONTINUED_AS_NEW"]
-    with serving(respond) as fake:
+    assert fake.calls[1].target == ("/api/workflows/x/history?run_id=r1&from=5&limit=1&wait=5000")
+    with serving(run_that_goes_through("CONTINUED_AS_NEW")) as fake:
         run = wait_until_closed(Client([fake.address]), "x", run_id="r1")
     assert run["status"] == "CONTINUED_AS_NEW"
 
 
 def test_waiting_ends_at_its_timeout() -> None:
     with (
-        serving(lambda _: (200, {"status": "WAITING"})) as fake,
+        serving(run_that_goes_through("WAITING")) as fake,
         pytest.raises(CommandError, match="x is still WAITING") as caught,
     ):
         wait_until_closed(Client([fake.address]), "x", timeout_s=0)

@@ -111,9 +111,9 @@ def test_result_of_a_failed_run() -> None:
         (["terminate", "x", "--reason", "r"], "/api/workflows/x/terminate", {"reason": "r"}),
         (["cancel", "x"], "/api/workflows/x/cancel", {"reason": ""}),
         (
-            ["cancel", "x", "--graceful", "--run-id", "r1"],
+            ["cancel", "x", "--run-id", "r1"],
             "/api/workflows/x/cancel",
-            {"reason": "", "graceful": True, "run_id": "r1"},
+            {"reason": "", "run_id": "r1"},
         ),
     ],
 )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import time
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from eventually import eventually
 from raftflow.cluster.consensus.driver import Unavailable
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
-from raftflow.cluster.consensus.types import NotLeader, Role
+from raftflow.cluster.consensus.types import NotLeader, Role, Timing
 
 
 def numbered(count: int, start: int = 0) -> list[str]:
@@ -31,6 +33,52 @@ async def test_three_nodes_elect_and_replicate(tmp_path: Path) -> None:
         assert caught.value.leader == leader.config.node_id
         await eventually(lambda: all(peer.connected for peer in leader.peers().values()))
         assert {peer.http for peer in leader.peers().values()} == {"http-n1", "http-n2", "http-n3"}
+
+
+@pytest.mark.slow
+async def test_the_largest_entry_travels_whole(tmp_path: Path) -> None:
+    async with cluster(tmp_path, timing=Timing()) as nodes:
+        leader = await nodes.leader()
+        payloads = ["x" * leader.config.max_entry_bytes, "y" * 65_536, "z"]
+        await propose_all(leader, payloads)
+        await nodes.applied(payloads)
+        with pytest.raises(ValueError, match="limit"):
+            leader.propose(bytes(leader.config.max_entry_bytes + 1))
+        assert leader.role is Role.LEADER
+
+
+async def test_strangers_do_not_disturb_a_working_cluster(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as nodes:
+        leader = await nodes.leader()
+        term = leader.term
+        stop = asyncio.Event()
+
+        async def pester(port: int, junk: bytes) -> None:
+            while not stop.is_set():
+                with contextlib.suppress(ConnectionError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.write(junk)
+                    await writer.drain()
+                    writer.close()
+
+        junk = [
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\xff" * 8,
+            b"\x04\x00\x00\x00oops{}",
+            os.urandom(4_096),
+        ]
+        pests = [
+            asyncio.create_task(pester(port, some))
+            for port in nodes.ports.values()
+            for some in junk
+        ]
+        for text in numbered(100):
+            leader.propose(text.encode())
+            await asyncio.sleep(0.002)
+        stop.set()
+        await asyncio.gather(*pests)
+        await nodes.applied(numbered(100))
+        assert leader.term == term
 
 
 async def test_one_node_alone_commits(tmp_path: Path) -> None:
@@ -91,6 +139,7 @@ async def test_reads_are_confirmed_on_every_node(tmp_path: Path) -> None:
             assert min(indexes) >= committed
 
 
+@pytest.mark.slow
 async def test_no_majority_no_read(tmp_path: Path) -> None:
     async with cluster(tmp_path) as nodes:
         leader = await nodes.leader()

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 from consensus_process import Gone, NodeProcess
+from eventually import eventually
 from ports import free_ports
+
+from raftflow.cluster.consensus.driver import EXIT_FATAL
 
 pytestmark = pytest.mark.cluster
 TIMING = [50, 400, 800]
@@ -140,8 +143,7 @@ async def test_kill_9_of_all_loses_nothing(tmp_path: Path) -> None:
         leader = await cluster.leader()
         writes = [cluster.write(leader, f"w{i}") for i in range(500)]
         writing = asyncio.gather(*writes)
-        while len(cluster.acked) < 100:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: len(cluster.acked) >= 100)
         await asyncio.gather(*(node.kill() for node in cluster.nodes.values()))
         await writing
         await asyncio.gather(*(node.start() for node in cluster.nodes.values()))
@@ -203,3 +205,20 @@ async def test_a_copy_is_fetched_over_and_over_until_it_is_there(tmp_path: Path)
         assert status["first"] > 1
         after = (await cluster.statuses())[leader]
         assert (after["role"], after["term"]) == ("leader", term)
+
+
+async def test_a_disk_that_fails_ends_the_process_with_the_reason(tmp_path: Path) -> None:
+    async with processes(tmp_path) as cluster:
+        leader = await cluster.leader()
+        assert await cluster.write(leader, "before")
+        await cluster.nodes[leader].ask("limit_file_size", bytes=65_536)
+        writes = [cluster.write(leader, f"w{i}-{'x' * 500}") for i in range(300)]
+        await asyncio.gather(*writes)
+        assert await asyncio.wait_for(cluster.nodes[leader].exit_code(), 5) == EXIT_FATAL
+        told = cluster.nodes[leader].log.read_text()
+        assert "node_stopping" in told
+        assert str(tmp_path / leader / "raft") in told
+        await cluster.leader(*(cluster.nodes.keys() - {leader}))
+        await cluster.nodes[leader].start()
+        await cluster.leader()
+        await cluster.settled()
