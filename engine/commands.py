@@ -69,6 +69,7 @@ class StartRun:
     request_id: str
     traceparent: str = ""
     tracestate: str = ""
+    workflow_id_generated: bool = False  # the caller named none: each try makes another one up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

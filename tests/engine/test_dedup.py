@@ -26,6 +26,7 @@ IGNORED = {
 }
 OTHER = {
     int: 7,
+    bool: True,
     str: "other",
     bytes: b"other",
     IdReusePolicy: IdReusePolicy.ALLOW_DUPLICATE,
@@ -52,6 +53,22 @@ def test_every_field_counts_but_those_that_a_retry_draws_anew(command: Identifie
         same = payload_digest(dataclasses.replace(command, **changed)) == before
         ignored = IGNORED.get(type(command), {"namespace", "request_id"})
         assert same == (field.name in ignored), field.name
+
+
+def test_a_start_that_names_no_workflow() -> None:
+    """Each try makes up another id; the answer says under which one the run was started."""
+    harness = EngineHarness()
+    harness.register("Order")
+    one, two, three = (
+        dataclasses.replace(
+            make.start(f"Order-{n}", run_id=f"r{n}", request_id="q"), workflow_id_generated=True
+        )
+        for n in range(3)
+    )
+    assert harness.do(one) == Started("r0", True, "Order-0")
+    assert harness.do(two) == Started("r0", True, "Order-0")
+    other = dataclasses.replace(three, input=b"other")
+    assert isinstance(harness.do(other), Rejection)
 
 
 def test_verbs_do_not_mix() -> None:
