@@ -63,12 +63,7 @@ class Node:
             str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
         )
         exits.callback(claim.lock.release)
-        times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
-        store = await Store.open(
-            str(config.data_dir / "state.db"),
-            settings=StoreSettings(times=times),
-            on_fatal=self._fatal,
-        )
+        store = await _open_store(config, self._fatal)
         exits.push_async_callback(store.close)
         limits = _engine_limits(config)
         self.replica = replica = Replica(
@@ -239,6 +234,12 @@ class Node:
             workflow_tasks=self.duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
         )
+
+
+async def _open_store(config: Config, on_fatal: Callable[[Exception], None]) -> Store:
+    times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
+    path = str(config.data_dir / "state.db")
+    return await Store.open(path, settings=StoreSettings(times=times), on_fatal=on_fatal)
 
 
 def _engine_limits(config: Config) -> Limits:
