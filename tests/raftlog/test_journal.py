@@ -325,6 +325,35 @@ def test_catching_up_from_disk_needs_little_memory(tmp_path: Path) -> None:
         assert peak < 1 << 20 < count * size
 
 
+@pytest.mark.slow
+def test_a_killed_process_loses_nothing_that_it_reported(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from raftflow.raftlog.disk import OsDisk\n"
+        "from raftflow.raftlog.journal import Journal, LogEntry\n"
+        "journal = Journal.open(sys.argv[1], disk=OsDisk(), segment_bytes=20_000)\n"
+        "while True:\n"
+        "    last = journal.last_index\n"
+        "    journal.append([LogEntry(last + i, 1, b'%d' % (last + i)) for i in range(1, 8)])\n"
+        "    print(journal.flush(), flush=True)\n"
+    )
+    reported = 0
+    for _ in range(3):
+        command = [sys.executable, "-c", program, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if (now := int(line)) >= reported + 500:
+                    process.kill()
+                    reported = now
+                    break
+        with opened(tmp_path, segment_bytes=20_000) as journal:
+            assert journal.last_index >= reported
+            for entry in everything(journal):
+                assert entry.payload == b"%d" % entry.index
+            reported = journal.last_index
+
+
 def test_a_full_disk_is_named_and_final(tmp_path: Path) -> None:
     """A real one: the process may not write files beyond 10 kB."""
     program = (
