@@ -33,8 +33,10 @@ class Checks:
         self._digests: dict[int, int] = {}
         self._leaders: dict[int, str] = {}
         self._votes: dict[tuple[str, int], str] = {}
-        self._promised = {name: (0, 0) for name in names}
+        self._promised = dict.fromkeys(names, (0, 0))
         self._commit = dict.fromkeys(names, 0)
+        self._leading = dict.fromkeys(names, 0)  # the term in which a node led after its last step
+        self._cut: dict[str, tuple[int, int | None]] = {}
         self._pending: dict[tuple[str, int, int], bytes] = {}
         self.nodes: list[SimNode] = []
         self.acked = 0
@@ -44,6 +46,13 @@ class Checks:
     # -- the log
 
     def on_append(self, node: SimNode, entries: Sequence[LogEntry]) -> None:
+        if entries:
+            require(
+                self._cut.pop(node.name, None) != (entries[0].index, entries[0].term),
+                "only what conflicts is cut off",
+                node=node.name,
+                index=entries[0].index,
+            )
         before = node.journal.last_term
         for entry in entries:
             known = (zlib.crc32(entry.payload), before)
@@ -66,6 +75,7 @@ class Checks:
             commit=node.core.commit_index,
         )
         self._on_loss(node, index, "a committed entry is never overwritten")
+        self._cut[node.name] = (index, node.journal.term(index))
 
     def on_reset(self, node: SimNode, index: int, term: int) -> None:
         self._on_loss(node, index + 1, "installing a snapshot keeps the log that goes on from it")
@@ -121,10 +131,8 @@ class Checks:
             acked=(index, term),
             last=journal.last_index,
         )
-        self._commit[node.name] = 0
-
-    def on_kill(self, node: SimNode) -> None:
-        pass
+        self._commit[node.name] = self._leading[node.name] = 0
+        self._cut.pop(node.name, None)
 
     # -- what is committed
 
@@ -219,4 +227,14 @@ class Checks:
             commit=commit,
             last=node.journal.last_index,
         )
+        leading = node.core.term if node.core.role is Role.LEADER else 0
+        if leading and leading == self._leading[node.name] and commit > self._commit[node.name]:
+            require(
+                node.journal.term(commit) == leading,
+                "a leader counts answers for entries of its own term only",
+                node=node.name,
+                commit=commit,
+                term=leading,
+            )
+        self._leading[node.name] = leading
         self._commit[node.name] = commit

@@ -16,6 +16,7 @@ from raftflow.cluster.consensus import core as core_module
 from raftflow.cluster.consensus import journal_adapter, readindex
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.progress import Mode
+from raftflow.cluster.consensus.types import Role
 from raftflow.raftlog.hardstate import HardState
 
 P = "_SyncObj__"
@@ -278,7 +279,7 @@ def pre_vote_for_a_shorter_log(**facts: Any) -> bool:
 
 @mutant(14, Core, "_check_deadlines")
 def the_leader_never_steps_down(self: Any, now: float) -> None:
-    if not getattr(self, P + "raftState") == core_module.LEADER:
+    if self.role is not Role.LEADER:
         original_check_deadlines(self, now)
 
 
@@ -304,7 +305,13 @@ original_on_tick = Core._onTick
 
 @mutant(15, Core, "read_index")
 def reads_are_not_confirmed(self: Any, done: Any) -> None:
-    done(self.commit_index if getattr(self, P + "raftState") == core_module.LEADER else None)
+    if self.role is Role.LEADER:
+        done(self.commit_index)
+    else:
+        original_read_index(self, done)
+
+
+original_read_index = Core.read_index
 
 
 @mutant(15, Core, "_leads_surely")

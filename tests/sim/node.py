@@ -6,7 +6,7 @@ import hashlib
 import random
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from pysyncobj.node import Node as RaftNode
@@ -14,9 +14,10 @@ from pysyncobj.transport import Transport
 
 from raftflow.cluster.consensus import wire
 from raftflow.cluster.consensus.core import Core
-from raftflow.cluster.consensus.types import NotLeader, Role, SnapshotManifest
+from raftflow.cluster.consensus.types import Role, SnapshotManifest
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
+from tests.sim.checkers import Violation
 from tests.sim.disk import PowerLost, SimDisk
 from tests.sim.network import Endpoint
 
@@ -158,7 +159,6 @@ class SimNode:
             self.disk.lose_power(self.rng)
         else:
             self.disk.kill_process()
-        self.world.checks.on_kill(self)
 
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
@@ -312,4 +312,6 @@ class SimNode:
         self.core.tick()
 
     def fatal(self, error: BaseException) -> NoReturn:
+        if isinstance(error, Violation):
+            raise error
         raise FailStop(f"{self.name}: {error!r}") from error

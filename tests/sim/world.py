@@ -110,11 +110,16 @@ class World:
             within_s=PEACE_S,
             promise="a leader is found after the last fault",
         )
-        self.run_for(0.2)
         before = self.checks.acked
-        leader = self.leader()
-        if leader is not None:
-            workload.write(leader)
+
+        def write() -> None:
+            # A transfer of leadership that is under way refuses it, or a new leader discards it.
+            leader = self.leader()
+            if leader is not None and self.checks.acked == before:
+                workload.write(leader)
+                self.clock.after(0.5, write)
+
+        write()
         self.run_until(
             lambda: self.checks.acked > before and self._all_equal(),
             within_s=PEACE_S,
