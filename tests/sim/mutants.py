@@ -173,9 +173,7 @@ MUTANTS.append(Mutant("the_pipeline_is_not_bounded", 6, core_module, "BATCHES_IN
 
 @mutant(7, Core, "_reject")
 def rejects_step_back_one_by_one(self: Any, node: Any, prev: int, prev_term: int) -> None:
-    self._reply(
-        self._peers[node.id], next_index=prev, rejected=prev, hint_term=self._journal.last_term
-    )
+    self._reply(self._peers[node.id], next_index=prev, rejected=prev, hint_term=self.term)
 
 
 # -- row 8: the commit index at the start of a leadership
