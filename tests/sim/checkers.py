@@ -40,6 +40,7 @@ class Checks:
         self._pending: dict[tuple[str, int, int], bytes] = {}
         self.nodes: list[SimNode] = []
         self.acked = 0
+        self.acknowledged: list[bytes] = []
         self.acked_index = 0
         self.reads = 0
 
@@ -147,23 +148,25 @@ class Checks:
                 index=entry.index,
                 expected=expected,
             )
-            value = (entry.term, zlib.crc32(entry.payload))
-            known = self.applied.get(entry.index)
-            if known is None:
-                self.applied[entry.index] = value
+            if entry.index not in self.applied:
                 self._check_majority(node, entry)
-            else:
-                require(
-                    known == value,
-                    "no entry is applied differently",
-                    node=node.name,
-                    index=entry.index,
-                    applied=known,
-                    now=value,
-                )
-            if self._pending.pop((node.name, entry.index, entry.term), None) is not None:
+            self.on_applied(node, entry.index, (entry.term, zlib.crc32(entry.payload)))
+            payload = self._pending.pop((node.name, entry.index, entry.term), None)
+            if payload is not None:
+                require(payload == entry.payload, "what was proposed is committed", node=node.name)
                 self.acked += 1
                 self.acked_index = max(self.acked_index, entry.index)
+
+    def on_applied(self, node: SimNode, index: int, value: tuple[int, int]) -> None:
+        first = self.applied.setdefault(index, value)
+        require(
+            first == value,
+            "no entry is applied differently",
+            node=node.name,
+            index=index,
+            applied=first,
+            now=value,
+        )
 
     def _check_majority(self, node: SimNode, entry: LogEntry) -> None:
         holders = [

@@ -21,17 +21,20 @@ class Nemesis:
         self.stopped = False
         self._faults: list[tuple[int, Callable[[], bool]]] = [
             (4, self._kill),
-            (4, self._power_loss),
-            (1, self._power_loss_everywhere),
             (3, self._pause),
             (4, self._partition),
             (3, self._one_way),
             (2, self._slow_link),
             (2, self._thin_link),
             (3, self._reset),
-            (2, self._slow_disk),
             (2, self._transfer),
         ]
+        if not world.only_processes_crash:
+            self._faults += [
+                (4, self._power_loss),
+                (1, self._power_loss_everywhere),
+                (2, self._slow_disk),
+            ]
         world.clock.after(1.2, self._strike)
 
     def _strike(self) -> None:

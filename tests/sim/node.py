@@ -64,11 +64,20 @@ class WatchedJournal(Journal):
 
     def truncate_from(self, index: int) -> None:
         self.node.world.checks.on_truncate(self.node, index)
+        self.node.world.trace(f"{self.node.name} cuts its log from {index} to {self.last_index}")
         super().truncate_from(index)
 
     def reset(self, index: int, term: int) -> None:
         self.node.world.checks.on_reset(self.node, index, term)
         super().reset(index, term)
+
+
+def brief(message: wire.Message) -> str:
+    entries = message.get("entries", ())
+    span = f" entries {entries[0].index}-{entries[-1].index}" if entries else ""
+    skipped = ("type", "entries")
+    facts = " ".join(f"{key}={value}" for key, value in message.items() if key not in skipped)
+    return f"{message['type']} {facts}{span}"
 
 
 class SimTransport(Transport):  # type: ignore[misc]
@@ -79,13 +88,15 @@ class SimTransport(Transport):  # type: ignore[misc]
     def send(self, target: RaftNode, message: wire.Message) -> bool:
         node = self._node
         node.world.checks.on_send(node, target.id, message)
+        if node.world.tells:
+            node.world.trace(f"{node.name} > {target.id} {brief(message)}")
         return node.world.network.send(node.name, target.id, wire.encode(message))
 
 
 class SimNode:
     """Survives its processes: the disk and the durable part of the store stay."""
 
-    core_class = Core
+    only_processes_crash = False
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -129,7 +140,7 @@ class SimNode:
         self.journal.node = self
         world.checks.on_start(self)
         self.transport = SimTransport(self)
-        self.core = self.core_class(
+        self.core = Core(
             node_id=self.name,
             voters=world.names,
             journal=self.journal,
@@ -162,13 +173,13 @@ class SimNode:
 
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
-        self._later(seconds, self._resume, even_paused=True)
+        self._later(seconds, self.resume, even_paused=True)
 
     @property
     def paused(self) -> bool:
         return self.world.clock.now < self.paused_until
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
         if not self.paused:
             inbox, self.inbox = self.inbox, []
             for position, event in enumerate(inbox):
@@ -268,6 +279,8 @@ class SimNode:
 
     def on_role(self, role: Role, term: int, leader: str | None) -> None:
         self.world.checks.on_role(self, role, term, leader)
+        if self.world.tells:
+            self.world.trace(f"{self.name} is {role.value} in term {term}, led by {leader}")
 
     def on_snapshot_needed(self, peer: str) -> None:
         self._later(self.rng.uniform(0.001, 0.05), lambda: self._copy_store(peer))
@@ -300,6 +313,7 @@ class SimNode:
             self.state = self.durable = copy
             self.world.checks.on_state(self)
             self.world.stats["snapshots installed"] += 1
+            self.world.trace(f"{self.name} installs {manifest.snapshot_id}")
         # The store is durable; the process may die before the core hears of it.
         self._later(
             self.rng.random() * 0.003,
