@@ -105,6 +105,7 @@ class SimNode:
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
         self.flush_s = 0.001
+        self.flushes = 0
         self.alive = False
         self.incarnation = 0
         self.paused_until = 0.0
@@ -243,6 +244,7 @@ class SimNode:
             self.flush_again = True
             return
         self.flushing = True
+        self.flushes += 1
         self._later(self.flush_s * self.rng.uniform(0.5, 1.5), self._flush)
 
     def _flush(self) -> None:
