@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -66,25 +66,28 @@ def run_stock_seed(seed: int) -> Result:
     return Result(seed, None, world.checks.acked)
 
 
-def killers(name: str, *, seeds: int = MUTANT_SEEDS) -> list[str]:
+def killers(name: str, *, seeds: int = MUTANT_SEEDS) -> Iterator[str]:
     """Who catches this mutant: the scenarios that do, and the first seed that does."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-    caught = []
-    with mutant.applied():
-        for scenario in SCENARIOS:
-            try:
+    for scenario in SCENARIOS:
+        try:
+            with mutant.applied():
                 scenario()
-            except Exception as error:  # noqa: BLE001  # a bug may show in any way
-                caught.append(f"{scenario.__name__}: {error}")
-        for seed in range(seeds):
-            try:
+        except Exception as error:  # noqa: BLE001  # a bug may show in any way
+            yield f"{scenario.__name__}: {error}"
+    for seed in range(seeds):
+        try:
+            with mutant.applied():
                 failure = run_seed(seed).failure
-            except Exception as error:  # noqa: BLE001
-                failure = repr(error)
-            if failure and not failure.startswith("vacuous"):
-                caught.append(f"seed {seed}: {failure}")
-                break
-    return caught
+        except Exception as error:  # noqa: BLE001
+            failure = repr(error)
+        if failure and not failure.startswith("vacuous"):
+            yield f"seed {seed}: {failure}"
+            return
+
+
+def all_killers(name: str) -> list[str]:
+    return list(killers(name))
 
 
 def pooled(work: Callable[[int], Result], seeds: Iterable[int]) -> list[Result]:
@@ -128,7 +131,7 @@ def run_one(seed: int, *, verbose: bool) -> int:
 
 def run_mutants() -> int:
     with ProcessPoolExecutor(WORKERS, initializer=quiet) as pool:
-        caught = list(pool.map(killers, [mutant.name for mutant in MUTANTS]))
+        caught = list(pool.map(all_killers, [mutant.name for mutant in MUTANTS]))
     for mutant, by in zip(MUTANTS, caught, strict=True):
         first = f"{len(by)} times, first by {by[0]:.110}" if by else "SURVIVES"
         print(f"row {mutant.row:2} {mutant.name}: {first}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pysyncobj import syncobj as engine
 
@@ -18,6 +19,16 @@ from tests.sim.workload import Workload
 
 STRIFE_S = 12.0
 PEACE_S = 6.0
+
+
+@contextmanager
+def real_time_afterwards() -> Iterator[None]:
+    """A world replaces PySyncObj's clock and chance; whoever comes after wants the real ones."""
+    before = engine.monotonicTime, engine.random
+    try:
+        yield
+    finally:
+        engine.monotonicTime, engine.random = before
 
 
 class World:
