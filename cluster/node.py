@@ -25,8 +25,8 @@ from raftflow.cluster.leader.duties import Duties, DutyTimes
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
-from raftflow.cluster.replica import Replica
-from raftflow.cluster.store import Store
+from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.store import Store, StoreSettings, WriterTimes
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
 from raftflow.engine.limits import Limits
@@ -51,10 +51,10 @@ class Node:
         config = self.config
         config.data_dir.mkdir(parents=True, exist_ok=True)
         self._store = store = await Store.open(
-            str(config.data_dir / "state.db"), on_fatal=self._fatal
+            config.data_dir / "state.db", settings=_store_settings(config), on_fatal=self._fatal
         )
         limits = _engine_limits(config)
-        self.replica = replica = Replica(store=store, config=config)
+        self.replica = replica = Replica(store=store, settings=_replica_settings(config))
         self._consensus = consensus = Consensus(_consensus_config(config), store=replica)
         replica.attach(consensus)
         consensus.set_listener(self)
@@ -209,6 +209,19 @@ def _engine_limits(config: Config) -> Limits:
         max_open_steps=limits.open_steps,
         max_untaken_signals=limits.untaken_signals,
         suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
+    )
+
+
+def _store_settings(config: Config) -> StoreSettings:
+    interval_ms = config.storage.checkpoint_interval_ms
+    return StoreSettings(times=WriterTimes(checkpoint_every_ms=interval_ms))
+
+
+def _replica_settings(config: Config) -> ReplicaSettings:
+    return ReplicaSettings(
+        # Copies that this node makes; those it receives lie beside them.
+        snapshots=config.data_dir / "snapshots" / "outgoing",
+        log_tail_entries=config.storage.log_tail_entries,
     )
 
 

@@ -95,7 +95,6 @@ class Replica:
     def attach(self, consensus: Consensus) -> None:
         """Begin to apply."""
         self._consensus = consensus
-        self._store.on_fatal = self._fatal
         self._task = asyncio.create_task(self._run(), name="replica")
 
     async def stop(self) -> None:
