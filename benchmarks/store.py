@@ -197,7 +197,7 @@ async def three_steps(replica: Replica, source: Feed, workflows: int) -> None:
     assert done == workflows, done
     print(f"three-step workflows          {workflows}")
     print(f"commands/s                    {commands / wall:.0f}")
-    print(f"entries/s ({COMMANDS_PER_ENTRY} commands each)   {commands / wall / COMMANDS_PER_ENTRY:.0f}")
+    print(f"entries/s                     {commands / wall / COMMANDS_PER_ENTRY:.0f}")
     print(f"loop CPU per command          {loop / commands * 1e6:.1f} µs")
     print(f"all CPU per command           {cpu / commands * 1e6:.1f} µs")
     print(f"all CPU per workflow          {cpu / workflows * 1e3:.2f} ms")
@@ -268,7 +268,9 @@ async def main(runs: int) -> None:
         print(f"checkpoint                    {(time.perf_counter() - began) * 1e3:.0f} ms")
         began = time.perf_counter()
         _, manifest = await replica.make_copy()
-        print(f"copy of {manifest.size >> 20} MiB               {time.perf_counter() - began:.2f} s")
+        print(
+            f"copy of {manifest.size >> 20} MiB               {time.perf_counter() - began:.2f} s"
+        )
         await replica.stop()
         await store.close()
         began = time.perf_counter()

@@ -272,7 +272,7 @@ class Replica:
             batch.index,
             batch.term,
             batch.time_ms,
-            roll(before.digest, batch.index, rows),
+            roll(before.digest, batch.index, (b"".join(rows),)),  # each is framed
             before.next_run_no + len(opened),
         )
 
