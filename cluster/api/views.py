@@ -18,7 +18,6 @@ from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import Run, RunStatus, Signal, Step, StepKind, StepStatus, TaskState
 
 
-
 def run_summary(run: RunSummary) -> dict[str, Any]:
     view: dict[str, Any] = {
         "workflow_id": run.key.workflow_id,
