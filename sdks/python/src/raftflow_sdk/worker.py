@@ -284,7 +284,9 @@ def _check(known: dict[str, Any], name: str, code: Callable[..., object], kind: 
 def _takes_info(code: Callable[..., object]) -> bool:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(code).parameters.values()
-    return sum(parameter.kind in positional for parameter in parameters) >= 2
+    # One with a default is the code's own: `lambda text, name=name: ...`.
+    required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    return sum(each.kind in positional for each in required) >= 2
 
 
 @contextmanager
