@@ -163,7 +163,7 @@ class Config:
         DERIVED, "gRPC API as others reach it. Default: grpc_addr, with the host of peers."
     )
     advertise_raft_addr: Address = setting(
-        DERIVED, "Raft port as the peers reach it. Default: this node's entry in peers."
+        DERIVED, "Raft port as the peers reach it: this node's entry in peers, where there are any."
     )
     advertise_metrics_addr: Address = setting(
         DERIVED, "Metrics as others reach them. Default: metrics_addr, with the host of peers."
@@ -234,6 +234,11 @@ class Config:
             object.__setattr__(self, "cluster_id", _derived_cluster_id(self.node_id, self.peers))
 
     def _check_addresses(self) -> None:
+        own = next(peer.raft for peer in self.voters if peer.id == self.node_id)
+        if self.advertise_raft_addr != own:
+            raise ConfigError(
+                "advertise_raft_addr", f"must be this node's entry in peers, which is {own}"
+            )
         taken: dict[Address, str] = {}
         for name in ("http_addr", "grpc_addr", "raft_addr", "metrics_addr"):
             address: Address = getattr(self, name)
@@ -261,6 +266,8 @@ class Config:
     def _check_sizes(self) -> None:
         _at_least(self.limits, 1, *Limits.__dataclass_fields__, prefix="limits.")
         _at_least(self.storage, 64 * KIB, "segment_bytes", prefix="storage.")
+        if self.storage.segment_bytes > 1024 * MIB:
+            raise ConfigError("storage.segment_bytes", f"must be at most {1024 * MIB}")
         _at_least(self.storage, 0, "log_tail_entries", prefix="storage.")
         if self.limits.payload_bytes > self.limits.request_body_bytes:
             raise ConfigError(

@@ -26,7 +26,6 @@ from raftflow.engine.commands import Batch, RecordHeartbeat, ReturnTask
 from raftflow.engine.describe import ActivityTask, DecisionTask, activity_task, decision_task
 from raftflow.engine.effects import DeliverTask
 from raftflow.engine.limits import Limits
-from raftflow.engine.state import Run
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 log = structlog.get_logger("raftflow.dispatch")
@@ -213,17 +212,27 @@ class Dispatch:
             self._schedule_announcement()
 
     def _deliver(self, effect: DeliverTask) -> None:
-        run = self._replica.hot_run(effect.run)
         parked = self._parked.get(effect.poll_id)
-        if parked is None or parked.future.done() or run is None:
+        if parked is None or parked.future.done():
             self.return_task(effect.run.namespace, effect.run.workflow_id, effect.token)
             return
-        parked.future.set_result(self._task(run, effect))
+        task = self._task(effect)
+        if task is not None:
+            parked.future.set_result(task)
+            return
+        # Overtaken within its own entry (a terminate, say): the poll waits for another task.
+        self._added[effect.poll_id] = parked.poll
+        self._schedule_announcement()
 
-    def _task(self, run: Run, effect: DeliverTask) -> DecisionTask | ActivityTask:
+    def _task(self, effect: DeliverTask) -> DecisionTask | ActivityTask | None:
+        run = self._replica.hot_run(effect.run)
+        if run is None:
+            return None
         if effect.sequence == 0:
-            return decision_task(run, self._limits)
-        return activity_task(run, run.steps[effect.sequence - 1])
+            held = run.decision.token == effect.token
+            return decision_task(run, self._limits) if held else None
+        step = run.steps[effect.sequence - 1]
+        return activity_task(run, step) if step.task.token == effect.token else None
 
     async def _return(self, command: ReturnTask) -> None:
         try:
@@ -274,7 +283,7 @@ class Dispatch:
         while loop.time() < deadline:
             leader = self._consensus.leader
             try:
-                if self._consensus.is_leader:
+                if self._consensus.role is Role.LEADER:
                     return await self._sink.on_heartbeat(request)
                 if leader is not None and leader != self._node_id:
                     answer = await self._watch.call(

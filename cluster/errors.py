@@ -54,3 +54,7 @@ class HistoryDamaged(Exception):
 class Indeterminate(Exception):
     """The command was proposed and leadership was lost before its fate was known: it may still be
     applied. Forwarding tries again with the same id; callers at the edge never see this."""
+
+
+class PortInUse(Exception):
+    """An address to serve on is taken. The message names it."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
-from raftflow.cluster import codec
+from raftflow.cluster.codec import commands, replies
 from raftflow.cluster.consensus.channel import (
     PeerChannel,
     PeerError,
@@ -22,11 +23,20 @@ from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
 from raftflow.cluster.proposer import Proposer, overloaded
-from raftflow.engine.commands import Command
+from raftflow.engine.commands import (
+    Command,
+    CompleteActivity,
+    CompleteDecision,
+    RecordHeartbeat,
+    ReturnTask,
+)
 from raftflow.engine.rejections import Answer
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 METHOD = "propose"
+
+# Work that a worker has done is never turned away for want of room: it waits, then meets 503.
+_NEVER_REFUSED = (CompleteActivity, CompleteDecision, RecordHeartbeat, ReturnTask)
 
 _NOT_LEADER = "NOT_LEADER"
 _INDETERMINATE = "INDETERMINATE"
@@ -40,6 +50,7 @@ class _Attempt:
     command_id: str
     command: bytes
     deadline: float  # loop time
+    refusable: bool
     maybe_applied: bool = False
 
 
@@ -64,7 +75,8 @@ class LeaderWatch:
         timeout_ms = max(1, int(remaining * 1_000))
         reply = asyncio.ensure_future(channel.call(leader, method, payload, timeout_ms=timeout_ms))
         try:
-            await asyncio.wait({reply, self.changed()}, return_when=asyncio.FIRST_COMPLETED)
+            waited: list[asyncio.Future[Any]] = [reply, self.changed()]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             return reply.result() if reply.done() else None
         finally:
             reply.cancel()
@@ -106,8 +118,9 @@ class Forwarder:
         command_id = command_id or secrets.token_hex(12)
         call = _Attempt(
             command_id,
-            codec.encode_command(command_id, command),
+            commands.encode_command(command_id, command),
             asyncio.get_running_loop().time() + wait,
+            not isinstance(command, _NEVER_REFUSED),
         )
         while True:
             try:
@@ -120,7 +133,7 @@ class Forwarder:
 
     async def _attempt(self, call: _Attempt) -> Answer | None:
         """One try with whoever leads now; None when another is worth it."""
-        if self._consensus.is_leader:
+        if self._consensus.role is Role.LEADER:
             return await self._propose_here(call)
         leader = self._consensus.leader
         if leader is None or leader == self._node_id:
@@ -136,6 +149,9 @@ class Forwarder:
         except NotLeader:
             call.maybe_applied = before
             await self._next_change(0.05)
+        except Overloaded as error:
+            call.maybe_applied = before
+            await self._when_overloaded(call, error)
         except Indeterminate:
             await self._next_change(0.05)
         return None
@@ -147,21 +163,24 @@ class Forwarder:
             reply = await self._watch.call(
                 self._channel, leader, METHOD, request.SerializeToString(), call.deadline
             )
-            return None if reply is None else codec.decode_answer(reply)
+            return None if reply is None else replies.decode_answer(reply)
         except PeerUnavailable as error:
             call.maybe_applied = before or error.sent
         except PeerTimeout:
             pass
         except PeerError as error:
-            self._refused(call, error, before)
+            if error.code == _NOT_LEADER:
+                call.maybe_applied = before
+            elif error.code == _OVERLOADED:
+                call.maybe_applied = before
+                await self._when_overloaded(call, overloaded(error.text))
         await self._next_change(0.02)
         return None
 
-    def _refused(self, call: _Attempt, error: PeerError, before: bool) -> None:
-        if error.code == _OVERLOADED:
-            raise overloaded(error.text) from None
-        if error.code == _NOT_LEADER:
-            call.maybe_applied = before
+    async def _when_overloaded(self, call: _Attempt, error: Overloaded) -> None:
+        if call.refusable:
+            raise error
+        await asyncio.sleep(error.retry_after_ms / 1_000)
 
     async def _next_change(self, at_most: float) -> None:
         """Wait for a change of leader, but not long: it may have come before we looked."""
@@ -186,4 +205,4 @@ class Forwarder:
             raise PeerError(_INDETERMINATE, str(error)) from None
         except Overloaded as error:
             raise PeerError(_OVERLOADED, error.cause) from None
-        return codec.encode_answer(answer)
+        return replies.encode_answer(answer)

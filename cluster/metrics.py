@@ -44,6 +44,18 @@ class QueueGauges:
     polls_waiting: int
 
 
+_NO_RAFT = RaftGauges(
+    role="follower",
+    term=0,
+    commit_index=0,
+    applied_index=0,
+    elections=0,
+    proposals_pending=0,
+    snapshot_age_seconds=0.0,
+)
+_NO_QUEUES = QueueGauges(activity_tasks=0, workflow_tasks=0, polls_waiting=0)
+
+
 @dataclass(slots=True)
 class Sources:
     """Set once by the node's composition; a source that is missing leaves zeros."""
@@ -146,6 +158,9 @@ class Metrics:
                 case DropLease(expired=True):
                     self.leases_expired.inc()
 
+    def queues(self) -> QueueGauges:
+        return self.sources.queues() if self.sources.queues else _NO_QUEUES
+
     def render(self) -> bytes:
         return generate_latest(self.registry)
 
@@ -160,29 +175,13 @@ class _Sampled:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        queues = (
-            self._sources.queues()
-            if self._sources.queues
-            else QueueGauges(activity_tasks=0, workflow_tasks=0, polls_waiting=0)
-        )
+        queues = self._sources.queues() if self._sources.queues else _NO_QUEUES
         yield _gauge("workflowd_task_queue_depth", "Activity tasks queued.", queues.activity_tasks)
         yield _gauge(
             "workflowd_workflow_task_queue_depth", "Workflow tasks queued.", queues.workflow_tasks
         )
         yield _gauge("workflowd_polls_waiting", "Polls parked on this node.", queues.polls_waiting)
-        raft = (
-            self._sources.raft()
-            if self._sources.raft
-            else RaftGauges(
-                role="follower",
-                term=0,
-                commit_index=0,
-                applied_index=0,
-                elections=0,
-                proposals_pending=0,
-                snapshot_age_seconds=0.0,
-            )
-        )
+        raft = self._sources.raft() if self._sources.raft else _NO_RAFT
         role = GaugeMetricFamily(
             "workflowd_raft_role", "1 for the role this node has.", labels=["role"]
         )

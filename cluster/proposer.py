@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from raftflow.cluster import codec
 from raftflow.cluster.clock import LogClock
+from raftflow.cluster.codec import commands
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded
@@ -96,7 +96,7 @@ class Proposer:
         self._duty_number += 1
         command_id = f"{self._node_id}/{self._duty_number}"
         callback = done or (lambda _answer: None)
-        encoded = codec.encode_command(command_id, command)
+        encoded = commands.encode_command(command_id, command)
         self._enqueue(_Pending(command_id, encoded, callback, lambda _error: callback(None)))
 
     def on_role(self, role: Role, term: int, leader: str | None) -> None:
@@ -144,7 +144,7 @@ class Proposer:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        if not self._consensus.is_leader:
+        if self._consensus.role is not Role.LEADER:
             self.on_role(Role.FOLLOWER, self._consensus.term, self._consensus.leader)
             return
         if not self._clock.ready:
@@ -166,16 +166,16 @@ class Proposer:
         return batch
 
     def _propose(self, calls: list[_Pending]) -> None:
-        commands: dict[str, bytes] = {}
+        by_id: dict[str, bytes] = {}
         for call in calls:
-            commands.setdefault(call.command_id, call.command)
+            by_id.setdefault(call.command_id, call.command)
         term = self._consensus.term
-        payload = codec.encode_entry(
+        payload = commands.encode_entry(
+            list(by_id.values()),
             time_ms=self._clock.now_ms(),
             term=term,
             node=self._node_id,
             limits=self._limits,
-            commands=list(commands.values()),
         )
         try:
             proposed = self._consensus.propose(payload)
@@ -184,6 +184,6 @@ class Proposer:
                 call.lost(error)
             return
         self.entries_proposed += 1
-        self._in_flight[proposed.index] = (proposed.term, list(commands))
+        self._in_flight[proposed.index] = (proposed.term, list(by_id))
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)

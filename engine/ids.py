@@ -7,26 +7,29 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 MAX_ID_BYTES = 1_000
 DEFAULT_NAMESPACE = "default"
 DEFAULT_TASK_QUEUE = "default"
 
 _TOKEN_VERSION = "rf1"
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class RunKey:
-    """One run of one workflow id. Every key carries its namespace."""
+class RunKey(NamedTuple):
+    """One run of one workflow id. Every key carries its namespace. Keys are tuples, since apply
+    hashes several for each command."""
 
     namespace: str
     workflow_id: str
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowKey:
+class WorkflowKey(NamedTuple):
     """A workflow id; its newest run is the one calls without a run id mean."""
 
     namespace: str
@@ -54,27 +57,40 @@ def id_problem(field: str, value: str) -> str | None:
         return f"{field} is not valid UTF-8"
     if size > MAX_ID_BYTES:
         return f"{field} has {size} bytes, the limit is {MAX_ID_BYTES}"
-    if any(ch < " " or ch == "\x7f" for ch in value):
+    if _CONTROL_CHARACTER.search(value):
         return f"{field} contains a control character"
     return None
 
 
 def format_token(parts: TokenParts) -> str:
     """Write a token: URL-safe text without padding, opaque to workers."""
-    namespace = base64.urlsafe_b64encode(parts.namespace.encode()).decode().rstrip("=")
+    namespace = _encode_namespace(parts.namespace)
     return f"{_TOKEN_VERSION}.{namespace}.{parts.run_id}.{parts.number}.{parts.nonce}"
 
 
 def parse_token(token: str) -> TokenParts | None:
-    """Read a token back; None when it is not one of ours."""
-    pieces = token.split(".")
-    if len(pieces) != 5 or pieces[0] != _TOKEN_VERSION or not pieces[3].isascii():
+    """Read a token back; None when it is not one of ours. A run id may contain dots."""
+    head, _, rest = token.partition(".")
+    encoded, _, rest = rest.partition(".")
+    pieces = rest.rsplit(".", 2)
+    if head != _TOKEN_VERSION or len(pieces) != 3:
         return None
-    if not pieces[3].isdigit() or len(pieces[3]) > 18:
+    run_id, number, nonce = pieces
+    if not (number.isascii() and number.isdigit() and len(number) <= 18):
         return None
+    namespace = _decode_namespace(encoded)
+    return None if namespace is None else TokenParts(namespace, run_id, int(number), nonce)
+
+
+@lru_cache(maxsize=1_024)
+def _encode_namespace(namespace: str) -> str:
+    return base64.urlsafe_b64encode(namespace.encode()).decode().rstrip("=")
+
+
+@lru_cache(maxsize=1_024)
+def _decode_namespace(encoded: str) -> str | None:
     try:
-        padded = pieces[1] + "=" * (-len(pieces[1]) % 4)
-        namespace = base64.urlsafe_b64decode(padded.encode("ascii")).decode("utf-8")
+        padded = encoded + "=" * (-len(encoded) % 4)
+        return base64.urlsafe_b64decode(padded.encode("ascii")).decode("utf-8")
     except (binascii.Error, UnicodeError, ValueError):
         return None
-    return TokenParts(namespace, pieces[2], int(pieces[3]), pieces[4])

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The longest timer, timeout or retention (100 years): sums with it stay within 64 bits for ever.
+MAX_DURATION_MS = 100 * 365 * 24 * 3_600_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -30,10 +30,12 @@ def backoff_ms(policy: RetryPolicy, attempts: int) -> int:
     wait = policy.initial_backoff_ms
     cap = policy.max_backoff_ms or MAX_BACKOFF_MS
     for _ in range(attempts - 1):
-        wait = wait * policy.backoff_coefficient_milli // 1_000
-        if wait >= cap:
+        longer = wait * policy.backoff_coefficient_milli // 1_000
+        # A wait that grows no more stays as it is; a policy without a bound may have come far.
+        if longer <= wait or wait >= cap:
             break
-    return min(wait, cap)
+        wait = longer
+    return min(wait, cap, MAX_BACKOFF_MS)
 
 
 def may_retry(policy: RetryPolicy, *, attempts: int, error_type: str, non_retryable: bool) -> bool:
@@ -41,3 +43,16 @@ def may_retry(policy: RetryPolicy, *, attempts: int, error_type: str, non_retrya
     if non_retryable or error_type in policy.non_retryable_error_types:
         return False
     return policy.max_attempts == 0 or attempts < policy.max_attempts
+
+
+def policy_problem(policy: RetryPolicy) -> str | None:
+    """Return why a policy cannot be followed, or None when it can."""
+    if policy.max_attempts < 0:
+        return f"retry_policy.max_attempts is {policy.max_attempts}, the least is 0 (no bound)"
+    if policy.initial_backoff_ms < 0:
+        return f"retry_policy.initial_backoff_ms is {policy.initial_backoff_ms}, the least is 0"
+    if policy.max_backoff_ms < 0:
+        return f"retry_policy.max_backoff_ms is {policy.max_backoff_ms}, the least is 0 (no cap)"
+    if policy.backoff_coefficient_milli < 1_000:
+        return "retry_policy.backoff_coefficient must be at least 1"
+    return None

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from raftflow.engine.commands import TimerKind
+from raftflow.engine.commands import ForgetRequests, TimerKind
 from raftflow.engine.events import Event
-from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 
@@ -32,9 +32,8 @@ class RunStatus(IntEnum):
     UNKNOWN = 10  # stands still: its code or history cannot be replayed; still open
 
 
-OPEN_STATUSES = frozenset(
-    {RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN}
-)
+# A tuple, since members are found in it by identity: hashing an enum member costs a call.
+OPEN_STATUSES = (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN)
 
 
 class StepKind(IntEnum):
@@ -152,10 +151,22 @@ class Run:
     tracestate: str = ""
     steps: list[Step] = field(default_factory=list)
     signals: dict[int, Signal] = field(default_factory=dict)
+    # Derived, so that no arrival scans the steps: the open signal waits (name → sequences, oldest
+    # first). None until a signal first asks; a loader leaves it alone.
+    waits: dict[str, list[int]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def open(self) -> bool:
         return self.status in OPEN_STATUSES
+
+    def open_waits(self) -> dict[str, list[int]]:
+        """``waits``, built from the steps when nobody asked before."""
+        if self.waits is None:
+            self.waits = {}
+            for step in self.steps:
+                if step.kind is StepKind.SIGNAL and step.status is StepStatus.SCHEDULED:
+                    self.waits.setdefault(step.signal_name, []).append(step.sequence)
+        return self.waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +210,23 @@ class Changes:
     timers: dict[tuple[RunKey, TimerKind, int], TimerRow | None] = field(default_factory=dict)
     namespaces: dict[str, NamespaceRecord] = field(default_factory=dict)
     types: dict[tuple[str, str], None] = field(default_factory=dict)  # (namespace, type)
-    requests: dict[tuple[str, str], RequestRecord | None] = field(default_factory=dict)
+    requests: dict[tuple[str, str], RequestRecord] = field(default_factory=dict)
+    # The store may drop remembered requests that expired by then, this many at most. What is
+    # expired counts as absent whether its row is still there or not, so this is no part of the
+    # state (nor of its digest), and nodes may differ in it.
+    forget_requests: ForgetRequests | None = None
+
+
+def _namespaces_at_birth() -> dict[str, NamespaceRecord]:
+    return {DEFAULT_NAMESPACE: NamespaceRecord(DEFAULT_NAMESPACE, 0, 0)}
 
 
 @dataclass(slots=True)
 class Catalog:
-    """Small and always in memory: namespaces, and the workflow types known in each."""
+    """Small and always in memory: namespaces, and the workflow types known in each. The namespace
+    ``default`` exists from birth and has no row of its own."""
 
-    namespaces: dict[str, NamespaceRecord] = field(default_factory=dict)
+    namespaces: dict[str, NamespaceRecord] = field(default_factory=_namespaces_at_birth)
     types: set[tuple[str, str]] = field(default_factory=set)  # membership only, never iterated
 
 

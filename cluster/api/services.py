@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from raftflow.cluster.config import Config
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
 from raftflow.engine.commands import Batch, Command
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -66,10 +67,9 @@ class Dispatch(Protocol):
         """Raises LeaseLost or Unavailable."""
         ...
 
-
-class AppliedBatch(Protocol):
-    @property
-    def effects(self) -> Sequence[Any]: ...
+    def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
+        """Queue a task again that could not be handed over."""
+        ...
 
 
 class Replica(Protocol):
@@ -78,6 +78,9 @@ class Replica(Protocol):
 
     @property
     def catalog(self) -> Catalog: ...
+
+    @property
+    def snapshot_age_seconds(self) -> float: ...
 
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None: ...
 
@@ -88,43 +91,10 @@ class Replica(Protocol):
     def subscribe(self, listener: Callable[[Any, Batch], None]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
-    """Newest first. ``cursor`` ("" = from the newest) goes deep where ``offset`` would crawl."""
-
-    namespace: str
-    statuses: tuple[RunStatus, ...] = ()
-    query: str = ""
-    workflow_type: str = ""
-    task_queue: str = ""
-    started_after_ms: int | None = None
-    started_before_ms: int | None = None
-    limit: int = 200
-    offset: int = 0
-    cursor: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    key: RunKey
-    workflow_type: str
-    task_queue: str
-    status: RunStatus
-    started_ms: int
-    updated_ms: int
-    closed_ms: int
-    history_length: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPage:
-    total: int
-    total_exact: bool
-    runs: Sequence[RunSummary]
-    next_cursor: str = ""
-
-
 class Store(Protocol):
+    @property
+    def checkpointed_index(self) -> int: ...
+
     async def list_runs(self, wanted: RunFilter) -> RunPage: ...
 
     async def runs_of(self, workflow: WorkflowKey) -> Sequence[RunSummary]: ...
@@ -135,7 +105,9 @@ class Store(Protocol):
         """Framed records from event ``start`` on, verified. Raises HistoryDamaged."""
         ...
 
-    async def counts(self, namespace: str) -> Mapping[RunStatus, int]: ...
+    async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
+        """Runs by status."""
+        ...
 
 
 class PeerCalls(Protocol):

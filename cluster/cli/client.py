@@ -7,6 +7,7 @@ safe: every call that changes something carries a request id, which the cluster 
 import base64
 import http.client
 import json
+import math
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ CONNECT_TIMEOUT_S = 2.0
 # A node waits --leader-wait (5 s) for a leader before it answers 503.
 ANSWER_TIMEOUT_S = 10.0
 PAUSE_S = 0.2
+EVENT_WAIT_S = 5.0
+EVENT_PAUSE_S = 0.05
 CLOSED_STATUSES = frozenset(
     {"COMPLETED", "FAILED", "TERMINATED", "CANCELLED", "TIMED_OUT", "CONTINUED_AS_NEW"}
 )
@@ -165,8 +168,7 @@ def wait_until_closed(
     on_progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """The run once it is closed; without `run_id` the newest, through every continue-as-new."""
-    give_up_at = None if timeout_s is None else time.monotonic() + timeout_s
-    pause_s = 0.05
+    give_up_at = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
     while True:
         run: dict[str, Any] = client.get(workflow_path(workflow_id), run_id=run_id)
         if on_progress:
@@ -174,16 +176,27 @@ def wait_until_closed(
         status = run["status"]
         if status in CLOSED_STATUSES and (run_id or status != "CONTINUED_AS_NEW"):
             return run
-        if give_up_at is not None and time.monotonic() >= give_up_at:
+        left_s = give_up_at - time.monotonic()
+        if left_s <= 0:
             raise CommandError(f"{workflow_id} is still {status}", status=EXIT_UNREACHABLE)
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, 0.5)
+        # The node answers at the next event. The pause bounds what a busy run costs it.
+        client.request(
+            "GET",
+            workflow_path(workflow_id, "history"),
+            query={
+                "run_id": run["run_id"],
+                "from": run["history_length"] + 1,
+                "limit": 1,
+                "wait": int(min(left_s, EVENT_WAIT_S) * 1000),
+            },
+        )
+        time.sleep(EVENT_PAUSE_S)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
     text = address.strip().removeprefix("http://").rstrip("/")
     try:
-        parsed = Address.parse(text if ":" in text else f"{text}:8233")
+        parsed = Address.parse(f"{text}:8233" if text and ":" not in text else text)
     except ValueError as error:
         raise ValueError(f"--address: {error}") from None
     return ("127.0.0.1" if parsed.is_wildcard else parsed.host), parsed.port

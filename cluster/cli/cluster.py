@@ -32,7 +32,7 @@ def status(client: Client, printer: Printer) -> None:
             f"term {state['term']}  (as {state['node']} sees it)"
         )
         printer.rows(
-            ("node", "role", "term", "commit", "applied", "lag", "last contact", "version", "http"),
+            ("node", "role", "term", "commit", "applied", "lag", "contact", "version", "http"),
             [_row(node, state["node"]) for node in state["nodes"]],
         )
     if not state.get("leader"):
@@ -49,7 +49,7 @@ def _row(node: dict[str, Any], answering: str) -> tuple[Any, ...]:
         node.get("commit_index"),
         node.get("applied_index"),
         node.get("lag"),
-        "disconnected" if silent else "-" if contact is None else f"{contact} ms",
+        "lost" if silent else None if contact is None else f"{contact} ms",
         node.get("version") or None,
         node.get("http"),
     )

@@ -1,5 +1,6 @@
 """`raftflow dev`: a cluster of real node processes on this machine."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -27,6 +28,8 @@ _data_dir = click.option(
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    envvar="RAFTFLOW_CONFIG",
+    show_envvar=True,
     help="TOML file with further settings for every node.",
 )
 @click.pass_context
@@ -80,5 +83,6 @@ def kill(outer: Path, node_id: str, data_dir: Path | None) -> None:
 
 
 def _say(text: str) -> None:
-    """One line, seen at once also through a pipe."""
-    os.write(1, f"{text}\n".encode())
+    """One line, seen at once also through a pipe; a reader that has gone ends no cluster."""
+    with contextlib.suppress(OSError):
+        os.write(1, f"{text}\n".encode())

@@ -30,17 +30,13 @@ def export(
     client: Client, printer: Printer, workflow_id: str, run_id: str, file: Path | None
 ) -> None:
     """Write the history of a run to a file, verified and whole or not at all."""
-    # protobuf costs a tenth of a second that only these two commands should pay.
-    from raftflow.cluster.cli.history_file import read_events
-
     path = workflow_path(workflow_id)
     # The run is fixed first: the newest may change between two calls.
     run_id = client.get(path, run_id=run_id)["run_id"]
     query = {"format": "binary", "run_id": run_id}
     content = client.request("GET", f"{path}/history", query=query).content
     target = file or Path(f"{run_id}.history")
-    count = len(read_events(content, str(target)))
-    _write_whole(target, content)
+    count = _write_whole(target, content)
     if printer.format == "json":
         printer.document({"file": str(target), "run_id": run_id, "events": count})
     else:
@@ -68,25 +64,42 @@ def verify(printer: Printer, files: tuple[Path, ...]) -> None:
 
 
 def _verified(path: Path) -> dict[str, str | int | None]:
-    from raftflow.cluster.cli.history_file import Damage, read_events
+    # protobuf and SQLite cost a quarter of a second that only these commands should pay.
+    from raftflow.cluster.store import history_file
 
     try:
-        events = read_events(path.read_bytes(), str(path))
+        verdict = history_file.verify(str(path))
     except OSError as error:
-        return {"file": str(path), "events": 0, "damage": f"cannot be read: {error.strerror}"}
-    except Damage as damage:
-        return {"file": str(path), "events": damage.intact, "damage": damage.problem}
-    return {"file": str(path), "events": len(events), "damage": None}
+        return {"file": str(path), "events": None, "damage": f"cannot be read: {error.strerror}"}
+    except history_file.HistoryFileDamaged as damaged:
+        damage: str | None = f"offset {damaged.offset}: {damaged.problem}"
+        return {"file": str(path), "events": None, "damage": damage}
+    damage = None
+    if verdict.torn_bytes:
+        damage = (
+            f"offset {verdict.whole_bytes}: the last record is cut short, {verdict.torn_bytes} "
+            f"bytes of it are there; {verdict.events} events before it are whole"
+        )
+    return {"file": str(path), "events": verdict.events, "damage": damage}
 
 
-def _write_whole(target: Path, content: bytes) -> None:
+def _write_whole(target: Path, content: bytes) -> int:
+    """The number of events; the file has its name only when it is verified and on disk."""
+    from raftflow.cluster.store.history_file import sync_folder
+
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        report = _verified(temporary)
+        if report["damage"] is not None:
+            raise CommandError(f"what the node sent is damaged: {report['damage']}")
         temporary.replace(target)
+        sync_folder(str(target.parent))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise CommandError(f"cannot write {printable(target)}: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return int(report["events"] or 0)

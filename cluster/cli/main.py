@@ -9,6 +9,7 @@ from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
 from raftflow.cluster.cli.history import history
+from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
@@ -28,7 +29,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, cluster, history):
+for command in (serve, dev, workflow, cluster, history, log):
     cli.add_command(command)
 
 

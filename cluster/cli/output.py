@@ -41,6 +41,10 @@ class Printer:
             label = f"{name}:".ljust(width + 2)
             click.echo((click.style(label, dim=True) if self.format == "table" else label) + value)
 
+    def moment(self, time: str) -> str:
+        """To the second on a terminal, exact otherwise."""
+        return time[:19].replace("T", " ") if self.format == "table" else time
+
     def note(self, text: str) -> None:
         """For people only: programs that asked for json do not get it."""
         if self.format != "json":
@@ -72,6 +76,7 @@ def write_exactly(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+FOLDED = frozenset({"workflow id", "type", "step", "signal", "result", "payload", "details"})
 STATUS_STYLES = {
     "COMPLETED": "green",
     "RUNNING": "cyan",
@@ -88,14 +93,14 @@ STATUS_STYLES = {
 
 def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
     # rich takes a tenth of a second to import: only who looks at a table pays for it.
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), title=title or None, title_justify="left")
     for name in columns:
-        table.add_column(name, header_style="dim", overflow="fold")
+        # What people chose folds; what we chose is short and stays whole.
+        table.add_column(name, header_style="dim", overflow="fold", no_wrap=name not in FOLDED)
     for row in rows:
-        table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell.upper(), "")) for cell in row))
     Console().print(table)

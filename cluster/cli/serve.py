@@ -1,6 +1,7 @@
 """`raftflow serve`: one node, configured by flags, environment and file."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,4 +54,4 @@ def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
     # The node's own imports (gRPC, aiohttp) cost a second that no other command should pay.
     from raftflow.cluster.main import run
 
-    run(config)
+    sys.exit(run(config))

@@ -27,8 +27,8 @@ STOP_TIMEOUT_S = 15.0
 RESTART_PAUSE_S = 1.0
 SERVE = (sys.executable, "-m", "raftflow.cluster.cli.main", "serve")
 PR_SET_PDEATHSIG = 1
-# A variable meant for one node would be wrong for the others.
-PER_NODE_VARIABLES = ("RAFTFLOW_ADVERTISE_", "RAFTFLOW_CONFIG")
+# Meant for one node, it would be wrong for the others.
+PER_NODE_VARIABLES = "RAFTFLOW_ADVERTISE_"
 
 
 class Supervisor:

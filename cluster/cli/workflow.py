@@ -130,7 +130,7 @@ def list_(
                 run["workflow_type"],
                 run["status"],
                 run["history_length"],
-                run["started_at"],
+                printer.moment(run["started_at"]),
                 run["run_id"],
             )
             for run in runs
@@ -209,7 +209,7 @@ def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> 
         [
             (
                 event["event_id"],
-                event["time"],
+                printer.moment(event["time"]),
                 event["type"],
                 shortened(" ".join(f"{k}={v}" for k, v in event.items() if k not in general), 100),
             )
@@ -261,15 +261,11 @@ def signal(
 @workflow.command()
 @click.argument("workflow_id", metavar="ID")
 @click.option("--reason", default="", help="Kept in the history.")
-@click.option("--graceful", is_flag=True, help="Tell the workflow code, which may compensate.")
 @_run_id
 @client_options
-def cancel(
-    client: Client, printer: Printer, workflow_id: str, reason: str, graceful: bool, run_id: str
-) -> None:
-    """Cancel a run: at once, or gracefully."""
-    body: dict[str, Any] = {"reason": reason} | ({"graceful": True} if graceful else {})
-    _tell(client, printer, workflow_id, "cancel", body, run_id)
+def cancel(client: Client, printer: Printer, workflow_id: str, reason: str, run_id: str) -> None:
+    """Cancel a run: it ends at once, and its workers are told."""
+    _tell(client, printer, workflow_id, "cancel", {"reason": reason}, run_id)
 
 
 @workflow.command()
@@ -333,7 +329,5 @@ def _shown(holder: dict[str, Any], name: str) -> str | None:
     return f"base64:{encoded}" if encoded is not None else holder.get(name)
 
 
-def _waiting(item: Any) -> str:
-    if not isinstance(item, dict):
-        return str(item)
-    return " ".join(str(value) for value in item.values() if value not in (None, ""))
+def _waiting(item: dict[str, Any]) -> str:
+    return " ".join(filter(None, (item.get("step_name"), item.get("detail"))))

@@ -54,8 +54,8 @@ HORIZON_MS = 60_000
 PAGE = 1_000
 TICK_MS = 100
 FIRE_AT_ONCE = 256
-FORGET_AT_ONCE = 500
-FORGET_EVERY_MS = 5_000
+FORGET_AT_ONCE = 5_000
+FORGET_EVERY_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +159,6 @@ class Duties:
                 )
             case DropLease():
                 self.leases.drop(effect.token)
-                if effect.expired:
-                    self._metrics.leases_expired.inc()
             case ArmTimer():
                 self._arm(TimerRow(effect.run, effect.kind, effect.sequence, effect.fire_at_ms))
             case DisarmTimer():
@@ -193,6 +191,14 @@ class Duties:
             match = self.matching.park(node, poll)
             if match is not None:
                 self._grant(match)
+
+    async def on_demand_message(self, peer: str, payload: bytes) -> bytes:
+        self.on_demand(peer, node_pb2.Demand.FromString(payload))
+        return b""
+
+    async def on_heartbeat_message(self, _peer: str, payload: bytes) -> bytes:
+        reply = await self.on_heartbeat(node_pb2.HeartbeatRequest.FromString(payload))
+        return reply.SerializeToString()
 
     def on_peer_down(self, node: str) -> None:
         self.matching.forget_node(node)
@@ -263,7 +269,7 @@ class Duties:
             now_ms = self._clock.now_ms()
             self._fire(now_ms)
             self._expire(now_ms)
-            self._forget(now_ms)
+            await self._forget(now_ms)
             await self._sleep(now_ms)
 
     async def _derive_tasks(self) -> None:
@@ -304,7 +310,7 @@ class Duties:
 
     def _fire(self, now_ms: int) -> None:
         for row in self.timers.due(now_ms, FIRE_AT_ONCE):
-            self._metrics.timer_lag.observe(max(0, now_ms - row.fire_at_ms) / 1_000)
+            self._metrics.timer_lag.set(max(0, now_ms - row.fire_at_ms) / 1_000)
             self._proposer.propose_duty(
                 FireTimer(
                     namespace=row.run.namespace,
@@ -332,12 +338,14 @@ class Duties:
                 )
             )
 
-    def _forget(self, now_ms: int) -> None:
-        """Remembered request ids leave in small slices, by log time."""
-        if now_ms >= self._forget_at_ms:
-            self._forget_at_ms = now_ms + FORGET_EVERY_MS
-            if self._replica.has_requests_before(now_ms):
-                self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
+    async def _forget(self, now_ms: int) -> None:
+        """Remembered request ids leave in slices, by log time."""
+        if now_ms < self._forget_at_ms:
+            return
+        self._forget_at_ms = now_ms + FORGET_EVERY_MS
+        oldest_ms = await self._store.oldest_request_ms()
+        if oldest_ms is not None and oldest_ms <= now_ms:
+            self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
 
     async def _sleep(self, now_ms: int) -> None:
         """Until the next duty, a newly armed timer, or a tick: log time can be steered."""

@@ -57,6 +57,7 @@ def test_cluster_id_is_the_same_on_every_node() -> None:
         ({"cluster_id": "a b"}, "cluster_id"),
         ({"grpc_addr": Address("127.0.0.1", 8233)}, "grpc_addr"),
         ({"advertise_http_addr": Address("0.0.0.0", 1)}, "advertise_http_addr"),
+        ({"peers": PEERS, "advertise_raft_addr": Address("a", 1)}, "advertise_raft_addr"),
         ({"heartbeat_ms": 300}, "election_min_ms"),
         ({"election_max_ms": 400}, "election_max_ms"),
         ({"lease_ms": 0}, "lease_ms"),

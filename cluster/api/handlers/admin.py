@@ -1,0 +1,182 @@
+"""The node and the cluster: namespaces, health, readiness, who leads and how far each node is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from importlib.metadata import version
+from typing import Any
+
+from raftflow.cluster.api.handlers.common import execute
+from raftflow.cluster.api.payloads import timestamp
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.engine.commands import CreateNamespace
+from raftflow.engine.ids import DEFAULT_NAMESPACE
+from raftflow.engine.state import OPEN_STATUSES
+
+VERSION = version("raftflow")
+STATUS_METHOD = "node.status"
+
+# A node further behind than this is not sent new callers.
+READY_LAG = 1_000
+_PEER_ANSWER_MS = 300
+_STARTED = time.monotonic()
+
+
+async def create_namespace(node: NodeServices, command: CreateNamespace) -> None:
+    await execute(node, command)
+
+
+async def namespaces(node: NodeServices) -> dict[str, Any]:
+    await node.reads.linearizable()
+    records = node.replica.catalog.namespaces.values()
+    return {
+        "namespaces": [
+            {
+                "name": record.name,
+                "retention_ms": record.retention_ms,
+                "created_at": timestamp(record.created_ms),
+            }
+            for record in sorted(records, key=lambda record: record.name)
+        ]
+    }
+
+
+async def health(node: NodeServices) -> dict[str, Any]:
+    """From this node alone: it answers without a leader."""
+    consensus = node.consensus.status()
+    namespaces = {DEFAULT_NAMESPACE, *node.replica.catalog.namespaces}
+    counts = [await node.store.counts(name) for name in namespaces]
+    queues = node.metrics.queues()
+    return {
+        "status": "ok",
+        "version": VERSION,
+        "uptime_seconds": round(time.monotonic() - _STARTED, 3),
+        "workflows_active": sum(each.get(status, 0) for each in counts for status in OPEN_STATUSES),
+        "task_queue_depth": queues.activity_tasks,
+        "workflow_task_queue_depth": queues.workflow_tasks,
+        "node": node.config.node_id,
+        "role": consensus.role.value,
+        "leader": consensus.leader,
+        "term": consensus.term,
+    }
+
+
+def readiness(node: NodeServices) -> dict[str, Any]:
+    status = node.consensus.status()
+    lag = max(0, status.commit_index - node.replica.applied_index)
+    ready = status.leader is not None and lag <= READY_LAG
+    state: dict[str, Any] = {"ready": ready, "leader": status.leader, "lag": lag}
+    if not ready:
+        state["error"] = (
+            "no leader is known" if status.leader is None else f"{lag} entries are not applied yet"
+        )
+        state |= {"code": "UNAVAILABLE", "reason": "UNAVAILABLE", "maybe_applied": False}
+    return state
+
+
+# ---- the cluster page ---------------------------------------------------------------------------
+
+
+def serve_status(node: NodeServices) -> None:
+    """Answer the peers that draw the cluster page."""
+
+    async def answer(_peer: str, _payload: bytes) -> bytes:
+        return json.dumps(own_row(node)).encode()
+
+    node.consensus.channel.register(STATUS_METHOD, answer)
+
+
+def own_row(node: NodeServices) -> dict[str, Any]:
+    """What only this node knows of itself."""
+    status = node.consensus.status()
+    return {
+        "role": status.role.value,
+        "term": status.term,
+        "commit_index": status.commit_index,
+        "applied_index": node.replica.applied_index,
+        "snapshot_index": node.store.checkpointed_index,
+        "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
+        "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
+        "version": VERSION,
+    }
+
+
+async def cluster(node: NodeServices) -> dict[str, Any]:
+    """Every voter as it says itself, as far as it answers; match index and contact as seen here."""
+    status = node.consensus.status()
+    peers = node.consensus.peers()
+    reports = await asyncio.gather(*(_report(node, peer) for peer in peers))
+    rows = []
+    for (peer, info), report in zip(peers.items(), reports, strict=True):
+        seen = status.peers.get(peer)
+        own = peer == node.config.node_id
+        contact = None if seen is None else seen.last_contact_s
+        if contact is None and peer == status.leader and not own:
+            contact = status.leader_contact_s
+        leading = status.leader == node.config.node_id
+        row = {
+            "id": peer,
+            "role": report.get("role", "unknown"),
+            "http": info.http,
+            "grpc": info.grpc,
+            "raft": info.raft,
+            "metrics": info.metrics,
+            "term": report.get("term"),
+            "commit_index": report.get("commit_index"),
+            "applied_index": report.get("applied_index"),
+            "match_index": seen.match_index if leading and seen is not None else None,
+            "lag": _lag(status.commit_index, report),
+            "last_contact_ms": 0 if own else None if contact is None else round(contact * 1_000),
+            "snapshot_index": report.get("snapshot_index"),
+            "snapshot_age_seconds": report.get("snapshot_age_seconds"),
+            "disk_free_bytes": report.get("disk_free_bytes"),
+            "version": report.get("version") or info.version,
+            "connected": bool(info.connected),
+        }
+        if own and leading:
+            row["match_index"] = status.flushed_index
+        rows.append(row)
+    return {
+        "cluster_id": node.config.cluster_id,
+        "node": node.config.node_id,
+        "leader": status.leader,
+        "term": status.term,
+        "nodes": rows,
+        "elections": [
+            {
+                "at": timestamp(_wall_ms(node, election.at_s)),
+                "term": election.term,
+                "leader": election.leader,
+                "reason": election.reason,
+            }
+            for election in status.elections
+        ],
+    }
+
+
+def _wall_ms(node: NodeServices, monotonic_s: float) -> int:
+    """When that was by this node's wall clock."""
+    return node.clock.wall_ms() - round((time.monotonic() - monotonic_s) * 1_000)
+
+
+def _lag(commit_index: int, report: dict[str, Any]) -> int | None:
+    applied = report.get("applied_index")
+    return None if applied is None else max(0, commit_index - applied)
+
+
+async def _report(node: NodeServices, peer: str) -> dict[str, Any]:
+    """A peer's own row, empty when it does not answer in time."""
+    if peer == node.config.node_id:
+        return own_row(node)
+    try:
+        answer = await node.consensus.channel.call(
+            peer, STATUS_METHOD, b"", timeout_ms=_PEER_ANSWER_MS
+        )
+        report: dict[str, Any] = json.loads(answer)
+    except (PeerUnavailable, PeerTimeout, PeerError):
+        return {}
+    return report

@@ -1,0 +1,991 @@
+"""PySyncObj, made safe: the one subclass.
+
+Each override names the row of the table in DESIGN.md that it keeps. PySyncObj is pinned, and the
+sources of the methods that are replaced, or relied on, are compared with what was reviewed.
+
+The class is called `_SyncObj` because Python strips leading underscores when it mangles names:
+what is `self.__raftLog` in PySyncObj is `self.__raftLog` here, and a method `__setState` overrides
+PySyncObj's own. The surroundings know the class as `Core`.
+
+Nothing here blocks, waits or knows asyncio. Time and chance are PySyncObj's module globals
+(`monotonicTime`, `random`), which the simulator replaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast
+
+import structlog
+from pysyncobj import SyncObj, SyncObjConf
+from pysyncobj import syncobj as engine
+from pysyncobj.node import Node
+from pysyncobj.transport import Transport
+
+from raftflow.cluster.consensus.journal_adapter import JournalAdapter, installed
+from raftflow.cluster.consensus.prevote import PreVote, would_vote
+from raftflow.cluster.consensus.progress import LONG_AGO, Following, Mode, Progress
+from raftflow.cluster.consensus.readindex import Done, ForwardedReads, LeaderReads
+from raftflow.cluster.consensus.types import (
+    Callbacks,
+    ConsensusBroken,
+    ConsensusStatus,
+    Counters,
+    Election,
+    NotLeader,
+    PeerStatus,
+    Proposed,
+    Role,
+    SnapshotManifest,
+    Timing,
+)
+from raftflow.cluster.consensus.wire import Message
+from raftflow.raftlog.hardstate import HardState
+from raftflow.raftlog.journal import Journal, LogEntry
+
+__all__ = ["Core"]
+
+REVIEWED_VERSION = "0.3.17"
+# sha256 of the sources of what is overridden and of what is called, by `_fingerprint`.
+REVIEWED_SOURCES = {
+    "__init__": "09df12cd7fd7d727",
+    "_applyCommand": "827f207d515b2d64",
+    "_checkCommandsToApply": "a386a8079361d204",
+    "_onTick": "cc9eb08232d005ba",
+    "doTick": "bef78c2ba06d784b",
+    "_SyncObj__applyLogEntries": "073db677773b5a2d",
+    "_SyncObj__doApplyCommand": "1ea7aa506e950d0a",
+    "_SyncObj__onMessageReceived": "ddfe34b6c0282179",
+    "_SyncObj__sendNextNodeIdx": "68aaeefc267b8896",
+    "_SyncObj__generateRaftTimeout": "92ed37d3620e781a",
+    "_SyncObj__onNodeConnected": "2655afb481b4c69b",
+    "_SyncObj__onNodeDisconnected": "a81c0475ba2218cc",
+    "_SyncObj__onBecomeLeader": "5a3fd97bc17dc1cf",
+    "_SyncObj__setCurrentTerm": "0ad5bf456ac06bd3",
+    "_SyncObj__setState": "2c1f239f7bd79b39",
+    "_SyncObj__sendAppendEntries": "9cb9073128c392fa",
+    "_SyncObj__parseChangeClusterRequest": "b2d5d695b12e592f",
+    "_SyncObj__doChangeCluster": "247d4d4101b8cd3c",
+    "_SyncObj__tryLogCompaction": "c2f8a0ec14cc7312",
+    "_SyncObj__loadDumpFile": "ec66e83905de703b",
+    "_SyncObj__getCurrentLogIndex": "e5af22ca246686bd",
+    "_SyncObj__getCurrentLogTerm": "1cb8867e6a13d397",
+    "_SyncObj__onLeaderChanged": "53b7685e1d897887",
+}
+
+REGULAR = b"\x00"
+NO_OP = b"\x01"
+BATCH_BYTES = 1 << 20
+BATCHES_IN_FLIGHT = 2
+DELIVER_BYTES = 1 << 20
+DELIVER_SECONDS = 0.005
+SNAPSHOT_REMINDER_SECONDS = 1.0
+ELECTIONS_KEPT = 64
+
+FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
+ROLES = (Role.FOLLOWER, Role.CANDIDATE, Role.LEADER)
+
+log = structlog.get_logger()
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _fingerprint(name: str) -> str:
+    return hashlib.sha256(inspect.getsource(getattr(SyncObj, name)).encode()).hexdigest()[:16]
+
+
+def check_engine() -> None:
+    """Refuse any PySyncObj that is not the one that was reviewed."""
+    if engine.VERSION != REVIEWED_VERSION:
+        raise ImportError(f"pysyncobj {engine.VERSION} is not the reviewed {REVIEWED_VERSION}")
+    for name, expected in REVIEWED_SOURCES.items():
+        if _fingerprint(name) != expected:
+            raise ImportError(f"pysyncobj's {name} is not the one that was reviewed")
+
+
+check_engine()
+
+
+def _fail_stop(method: Method) -> Method:
+    """Row 11: whatever goes wrong inside the core ends the process; nothing is retried."""
+
+    @wraps(method)
+    def guarded(self: _SyncObj, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except NotLeader:
+            raise
+        except Exception as error:  # noqa: BLE001
+            self.callbacks.fatal(error)
+
+    return cast(Method, guarded)
+
+
+class _SyncObj(SyncObj):  # type: ignore[misc]
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        voters: Sequence[str],
+        journal: Journal,
+        hard_state: HardState,
+        transport: Transport,
+        applied_index: int,
+        applied_term: int,
+        callbacks: Callbacks,
+        timing: Timing,
+    ) -> None:
+        """`applied_index` and `applied_term` name the last entry that the store holds durably."""
+        if node_id not in voters or len(set(voters)) != len(voters):
+            raise ValueError("node_id must be one of the voters, and voters must differ")
+        self.callbacks = callbacks
+        self._id = node_id
+        self._timing = timing
+        self._journal = journal
+        self._heartbeat = timing.heartbeat_ms / 1000
+        self._election_min = timing.election_min_ms / 1000
+        self._election_max = timing.election_max_ms / 1000
+        self._majority = len(voters) // 2 + 1
+        self._peers = {name: Progress(Node(name)) for name in sorted(voters) if name != node_id}
+        self._pre_vote = PreVote(node_id, voters)
+        self._voted_for_us: set[str] = set()
+        self._leader_contact = LONG_AGO
+        self._last_tick = self._no_deadlines_before = engine.monotonicTime()
+        self._reason = "start"
+        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
+        self._counters = Counters()
+        self._transfer_to: str | None = None
+        self._transfer_until = 0.0
+        self._transfer_asked = False
+        self._following = Following()
+        self._reads = LeaderReads(self._majority - 1)
+        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
+        _align(journal, applied_index, applied_term)
+        adapter = JournalAdapter(journal, hard_state)
+        with installed(adapter):
+            super().__init__(
+                Node(node_id),
+                [peer.node for peer in self._peers.values()],
+                _settings(timing),
+                nodeClass=Node,
+                transport=transport,
+            )
+        # Row 9: what is applied is what the store says; row 8: nothing else counts as committed.
+        self.__raftLastApplied = applied_index
+        self.__raftCommitIndex = min(applied_index, journal.last_index)
+        if not self._peers:
+            self.__raftElectionDeadline = 0.0
+        transport._onUtilityMessageCallbacks.clear()
+        self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
+        if journal.flushed_index < journal.last_index:
+            callbacks.wants_flush()
+
+    # ---------------------------------------------------------------- what the surroundings call
+
+    @_fail_stop
+    def tick(self) -> None:
+        self.doTick(0.0)
+
+    @property
+    def role(self) -> Role:
+        return ROLES[self.__raftState]
+
+    @property
+    def term(self) -> int:
+        return int(self.__raftCurrentTerm)
+
+    @property
+    def leader(self) -> str | None:
+        leader = self.__raftLeader
+        return None if leader is None else str(leader.id)
+
+    @property
+    def commit_index(self) -> int:
+        return int(self.__raftCommitIndex)
+
+    @_fail_stop
+    def propose(self, payload: bytes) -> Proposed:
+        """Leadership is checked and the entry appended in one step; tick() sends it."""
+        if self.__raftState != LEADER or self._transfer_to is not None:
+            raise NotLeader(self.leader if self.__raftState != LEADER else None)
+        entry = LogEntry(
+            self._journal.last_index + 1, self.__raftCurrentTerm, REGULAR + bytes(payload)
+        )
+        self._journal.append([entry])
+        self._counters.entries_proposed += 1
+        self.callbacks.wants_flush()
+        return Proposed(entry.index, entry.term)
+
+    @_fail_stop
+    def read_index(self, done: Done) -> None:
+        """Row 15. `done` gets an index to read at, or None when nobody could confirm one."""
+        if self.__raftState == LEADER:
+            self._reads.add(done)
+        elif self.__raftLeader is not None:
+            self._forwarded_reads.add(done)
+        else:
+            done(None)
+
+    @_fail_stop
+    def flushed(self, index: int) -> None:
+        """The journal is on disk up to `index`; what was truncated meanwhile does not count."""
+        assert index >= 0
+        if self.__raftState == LEADER:
+            self._advance_commit()
+            self.__applyLogEntries()
+            self._observe()
+        elif self._following.round:
+            self._following.reply_due = True
+
+    @_fail_stop
+    def snapshot_ready(self, peer: str, manifest: SnapshotManifest) -> None:
+        progress = self._peers[peer]
+        if (
+            self.__raftState == LEADER
+            and progress.mode == Mode.SNAPSHOT
+            and manifest.index >= self._journal.prev_index
+        ):
+            progress.offer = manifest
+            progress.sent_at = LONG_AGO
+
+    @_fail_stop
+    def snapshot_installed(self, index: int, term: int) -> None:
+        """The store now holds, durably, everything up to this entry (row 9)."""
+        if index <= self.__raftLastApplied:
+            return
+        _align(self._journal, index, term)
+        self.__raftLastApplied = index
+        self.__raftCommitIndex = max(self.__raftCommitIndex, index)
+        # A snapshot holds committed entries only, and every leader has those.
+        self._following.verified = max(self._following.verified, index)
+        self._following.offered = None
+        self._following.conflict = None
+        if self._following.round:
+            self._following.reply_due = True
+        log.info("snapshot_installed", node=self._id, index=index, term=term)
+
+    @_fail_stop
+    def compact(self, index: int) -> None:
+        """Drop entries up to `index`, but none that is unapplied, unflushed, or waited for."""
+        pinned = [
+            peer.offer.index for peer in self._peers.values() if peer.offer and peer.connected
+        ]
+        limit = min(
+            index,
+            self.__raftLastApplied,
+            self.__raftCommitIndex,
+            self._journal.flushed_index,
+            *pinned,
+        )
+        if limit > self._journal.prev_index:
+            self._journal.compact_to(limit)
+            self.callbacks.wants_flush()  # It removes the files.
+
+    @_fail_stop
+    def transfer_leadership(self, to: str | None) -> bool:
+        """Stop taking proposals, let `to` (or the best follower) catch up, make it campaign."""
+        if self.__raftState != LEADER or self._transfer_to is not None:
+            return False
+        if to is None:
+            connected = [name for name, peer in self._peers.items() if peer.connected]
+            if not connected:
+                return False
+            to = max(connected, key=lambda name: self._peers[name].match_index)
+        if to not in self._peers or not self._peers[to].connected:
+            return False
+        self._transfer_to = to
+        self._transfer_until = engine.monotonicTime() + self._election_max
+        self._transfer_asked = False
+        log.info("leadership_transfer_started", node=self._id, to=to)
+        return True
+
+    @_fail_stop
+    def peer_lost(self, node_id: str) -> None:
+        """Row 14: the connection was reset, so the process at the other end has probably died."""
+        if node_id != self.leader or self.__raftState == LEADER:
+            return
+        self._leader_contact = LONG_AGO
+        self._reason = "connection to the leader lost"
+        jitter = engine.random.random() * self._election_min / 4
+        self.__raftElectionDeadline = min(
+            self.__raftElectionDeadline, engine.monotonicTime() + jitter
+        )
+
+    def status(self) -> ConsensusStatus:
+        now = engine.monotonicTime()
+        leads = self.__raftState == LEADER
+        peers = {
+            name: PeerStatus(
+                connected=peer.connected,
+                match_index=peer.match_index if leads else 0,
+                next_index=peer.next_index if leads else 0,
+                last_contact_s=now - peer.last_contact if leads else None,
+                mode=peer.mode.value if leads else "",
+            )
+            for name, peer in self._peers.items()
+        }
+        heard = leads or self._leader_contact > LONG_AGO
+        return ConsensusStatus(
+            node_id=self._id,
+            role=self.role,
+            term=self.term,
+            leader=self.leader,
+            commit_index=self.commit_index,
+            delivered_index=int(self.__raftLastApplied),
+            first_index=self._journal.first_index,
+            last_index=self._journal.last_index,
+            flushed_index=self._journal.flushed_index,
+            leader_contact_s=(0.0 if leads else now - self._leader_contact) if heard else None,
+            peers=peers,
+            elections=tuple(self._elections),
+            counters=replace(self._counters),
+        )
+
+    # --------------------------------------------------------------------------------- the tick
+
+    def _onTick(self, timeToWait: float = 0.0) -> None:
+        """Rows 2, 9, 11, 14: stock counts unflushed entries, makes dumps, retries failed applies,
+        and starts an election before it has looked at its sockets."""
+        now = engine.monotonicTime()
+        if now - self._last_tick > 2 * self._heartbeat:
+            # The process was paused: what the sockets hold is read before any deadline counts.
+            self._no_deadlines_before = now + self._heartbeat
+        self._last_tick = now
+        if now >= self._no_deadlines_before:
+            self._check_deadlines(now)
+        self.__applyLogEntries()
+        if self.__raftState == LEADER:
+            self._drive_transfer(now)
+            self.__sendAppendEntries()
+        else:
+            self._send_reply(now)
+            self._send_reads(now)
+        self._observe()
+
+    def _check_deadlines(self, now: float) -> None:
+        if self.__raftState == LEADER:
+            heard = sum(
+                now - peer.last_contact <= self._election_max for peer in self._peers.values()
+            )
+            if heard + 1 < self._majority:
+                self._step_down("no contact with a majority")
+        elif self.__raftElectionDeadline < now:
+            if self.__transferInProgress:
+                self._reason = "leadership transfer"
+                self._campaign(now)
+            else:
+                self._ask_first(now)
+
+    def _ask_first(self, now: float) -> None:
+        """Row 14: the election deadline passes through a pre-vote."""
+        self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        self._reason = self._reason or "no word from a leader"
+        self._counters.pre_votes += 1
+        self._pre_vote.start(self.__raftCurrentTerm + 1)
+        self._broadcast(
+            {
+                "type": "pre_vote",
+                "term": self.__raftCurrentTerm + 1,
+                "last_log_index": self._journal.last_index,
+                "last_log_term": self._journal.last_term,
+            }
+        )
+        if self._pre_vote.won:
+            self._campaign(now)
+
+    def _campaign(self, now: float) -> None:
+        self._pre_vote.stop()
+        self._counters.elections += 1
+        self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        self.__transferInProgress = False
+        self.__raftLeader = None
+        self.__setState(CANDIDATE)
+        self.__setCurrentTerm(self.__raftCurrentTerm + 1, self._id)
+        self.__votesCount = 1
+        self._broadcast(
+            {
+                "type": "request_vote",
+                "term": self.__raftCurrentTerm,
+                "last_log_index": self._journal.last_index,
+                "last_log_term": self._journal.last_term,
+            }
+        )
+        if self._majority == 1:
+            self.__onBecomeLeader()
+
+    def _step_down(self, reason: str) -> None:
+        self._reason = reason
+        self.__raftLeader = None
+        self.__setState(FOLLOWER)
+
+    def _new_term(self, term: int, reason: str) -> None:
+        """Someone is in a newer term: follow, without a leader yet."""
+        self.__setCurrentTerm(term, None)
+        self._step_down(reason)
+
+    def _observe(self) -> None:
+        """Tell the surroundings when role, term or leader changed."""
+        seen = (self.__raftState, self.__raftCurrentTerm, self.leader)
+        if seen == self._seen:
+            return
+        before, self._seen = self._seen, seen
+        state, term, leader = seen
+        if leader != before[2] or term != before[1]:
+            self._forwarded_reads.fail()
+        if (state == LEADER) != (before[0] == LEADER) or leader != before[2]:
+            reason = self._reason or ("elected" if leader else "leader unknown")
+            election = Election(engine.monotonicTime(), term, leader, reason)
+            self._elections.append(election)
+            log.info(
+                "leader_changed",
+                node=self._id,
+                role=ROLES[state].value,
+                term=term,
+                leader=leader,
+                reason=reason,
+            )
+            self._reason = ""
+        self.callbacks.on_role(ROLES[state], term, leader)
+
+    # ------------------------------------------------------------------------------ PySyncObj's
+
+    def __setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
+        """Rows 1, 3, 13: what was learnt in an older term ends with it."""
+        assert term >= self.__raftCurrentTerm
+        if term != self.__raftCurrentTerm:
+            self._following = Following()
+            self._voted_for_us = {self._id}
+        super().__setCurrentTerm(term, votedForNodeId)
+
+    def __setState(self, newState: int) -> None:
+        """Rows 14, 15, 16: leaving leadership ends its reads and starts a fresh deadline."""
+        left = self.__raftState == LEADER and newState != LEADER
+        super().__setState(newState)
+        if left:
+            self._transfer_to = None
+            self._leader_contact = LONG_AGO
+            self.__raftElectionDeadline = engine.monotonicTime() + self.__generateRaftTimeout()
+            self._reads.fail()
+
+    def __onBecomeLeader(self) -> None:
+        """Rows 6, 8: progress starts from nothing, and the commit index from what is verified."""
+        self._pre_vote.stop()
+        self._transfer_to = None
+        self._reads = LeaderReads(self._majority - 1)
+        self.__raftCommitIndex = min(self.__raftCommitIndex, self._journal.last_index)
+        now = engine.monotonicTime()
+        for peer in self._peers.values():
+            peer.lead(next_index=self._journal.last_index + 1, now=now)
+        super().__onBecomeLeader()
+        self.callbacks.wants_flush()
+
+    def __onNodeConnected(self, node: Node) -> None:
+        super().__onNodeConnected(node)
+        peer = self._peers[node.id]
+        peer.connected = True
+        peer.probe(peer.match_index + 1 if peer.match_index else peer.next_index)
+
+    @_fail_stop
+    def __onNodeDisconnected(self, node: Node) -> None:
+        super().__onNodeDisconnected(node)
+        peer = self._peers[node.id]
+        peer.connected = False
+        peer.offer = None
+        self.peer_lost(node.id)
+
+    def _refused(self, *_arguments: object) -> NoReturn:
+        """Rows 9, 11, 12, 21: what would unpickle, dump, queue or forward is never reached."""
+        raise ConsensusBroken("a part of PySyncObj that is switched off was called")
+
+    _applyCommand = _refused
+    _checkCommandsToApply = _refused
+    __doApplyCommand = _refused
+    __parseChangeClusterRequest = _refused
+    __doChangeCluster = _refused
+    __tryLogCompaction = _refused
+    __loadDumpFile = _refused
+    __sendNextNodeIdx = _refused
+
+    # --------------------------------------------------------------------------------- messages
+
+    @_fail_stop
+    def __onMessageReceived(self, node: Node, message: Message) -> None:
+        """Rows 3, 4, 5, 6, 7, 13, 14, 15: every message is checked before PySyncObj sees it."""
+        if node.id not in self._peers:
+            return
+        self._counters.messages_received += 1
+        _HANDLERS[message["type"]](self, node, message)
+        self._observe()
+
+    def _on_vote_request(self, node: Node, message: Message) -> None:
+        if message["term"] > self.__raftCurrentTerm and self.__raftState == LEADER:
+            self._reason = f"{node.id} stands for a newer term"
+        super().__onMessageReceived(node, message)
+
+    def _on_vote(self, node: Node, message: Message) -> None:
+        """Row 13: a voter counts once a term."""
+        if message["term"] == self.__raftCurrentTerm and node.id not in self._voted_for_us:
+            self._voted_for_us.add(node.id)
+            super().__onMessageReceived(node, message)
+
+    def _on_timeout_now(self, node: Node, message: Message) -> None:
+        if message["term"] == self.__raftCurrentTerm and self.__raftState == FOLLOWER:
+            super().__onMessageReceived(node, message)
+
+    def _on_pre_vote(self, node: Node, message: Message) -> None:
+        now = engine.monotonicTime()
+        granted = would_vote(
+            asked_term=message["term"],
+            own_term=self.__raftCurrentTerm,
+            candidate_log=(message["last_log_term"], message["last_log_index"]),
+            own_log=(self._journal.last_term, self._journal.last_index),
+            hears_leader=self.__raftState == LEADER
+            or now - self._leader_contact < self._election_min,
+        )
+        reply = {
+            "type": "pre_vote_reply",
+            "term": self.__raftCurrentTerm,
+            "asked_term": message["term"],
+            "granted": granted,
+        }
+        self._send(self._peers[node.id], reply)
+
+    def _on_pre_vote_reply(self, node: Node, message: Message) -> None:
+        now = engine.monotonicTime()
+        if message["term"] > self.__raftCurrentTerm:
+            again = self._pre_vote.active
+            self._new_term(message["term"], f"{node.id} is in a newer term")
+            if again:
+                jitter = engine.random.random() * self._election_min / 4
+                self.__raftElectionDeadline = now + jitter
+        elif message["granted"]:
+            self._pre_vote.granted(node.id, asked_term=message["asked_term"])
+            if self._pre_vote.won and self.__raftState != LEADER:
+                self._campaign(now)
+
+    def _on_read_request(self, node: Node, message: Message) -> None:
+        peer, request_id = self._peers[node.id], message["id"]
+
+        def reply(index: int | None) -> None:
+            answer = {"type": "read_reply", "term": self.term, "id": request_id}
+            self._send(peer, answer | {"index": index or 0})
+
+        if self.__raftState == LEADER:
+            self._reads.add(reply)
+        else:
+            reply(None)
+
+    def _on_read_reply(self, _node: Node, message: Message) -> None:
+        self._forwarded_reads.answered(message["id"], message["index"] or None)
+
+    # --------------------------------------------------------------------------------- follower
+
+    def _on_append(self, node: Node, message: Message) -> None:
+        term = message["term"]
+        if term < self.__raftCurrentTerm:
+            self._reply(self._peers[node.id])  # Row 13: a stale leader learns the newer term.
+            return
+        if term == self.__raftCurrentTerm and self.__raftState == LEADER:
+            raise ConsensusBroken(f"{node.id} also leads in term {term}")
+        self._follow(node, term)
+        self._following.round = max(self._following.round, message["round"])
+        if "serialized" in message:
+            self._consider_offer(node, message["serialized"])
+        else:
+            self._append(node, message)
+
+    def _follow(self, node: Node, term: int) -> None:
+        now = engine.monotonicTime()
+        if term > self.__raftCurrentTerm:
+            self.__transferInProgress = False
+            self.__setCurrentTerm(term, None)
+        if not self.__transferInProgress:
+            self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        self._pre_vote.stop()
+        self._leader_contact = now
+        self.__raftLeader = node
+        self.__setState(FOLLOWER)
+
+    def _append(self, node: Node, message: Message) -> None:
+        prev, prev_term = message["prevLogIdx"], message["prevLogTerm"]
+        entries: list[LogEntry] = message["entries"]
+        # What is committed here is in every leader's log (Raft §5.4.3): no need to compare it.
+        settled = min(self.__raftCommitIndex, self._journal.last_index)
+        if prev < settled:
+            entries = entries[settled - prev :]
+            end = max(settled, prev + len(message["entries"]))
+        else:
+            end = prev + len(entries)
+            if self._journal.term(prev) != prev_term:
+                self._reject(node, prev, prev_term)
+                return
+        self._store(entries)
+        self._following.conflict = None
+        self._following.verified = max(self._following.verified, end)
+        # Row 5: nothing is committed here that this leader has not verified.
+        if message["commit_index"] > self.__raftCommitIndex:
+            self.__raftCommitIndex = max(
+                self.__raftCommitIndex, min(message["commit_index"], self._following.verified)
+            )
+        if message["round"] and self._worth_a_reply(entries):
+            self._following.reply_due = True
+
+    def _worth_a_reply(self, entries: list[LogEntry]) -> bool:
+        """Row 2: an append is answered at once, except when the answer after its flush is near and
+        the leader has heard from us a moment ago."""
+        return (
+            not entries
+            or self._following.verified <= self._journal.flushed_index
+            or self._following.round > self._following.replied_round
+            or engine.monotonicTime() - self._following.replied_at > self._heartbeat / 2
+        )
+
+    def _store(self, entries: list[LogEntry]) -> None:
+        """Row 4: only what conflicts is cut off, and never what is committed."""
+        journal = self._journal
+        last = journal.last_index
+        for position, entry in enumerate(entries):
+            if entry.index > last:
+                fresh = entries[position:]
+                break
+            if journal.term(entry.index) != entry.term:
+                if entry.index <= self.__raftCommitIndex:
+                    raise ConsensusBroken(f"the leader overwrites committed entry {entry.index}")
+                log.warning("log_truncated", node=self._id, first=entry.index, last=last)
+                journal.truncate_from(entry.index)
+                fresh = entries[position:]
+                break
+        else:
+            return
+        journal.append(fresh)
+        self._counters.entries_received += len(fresh)
+        self._counters.payload_bytes_received += sum(len(entry.payload) for entry in fresh)
+        self.callbacks.wants_flush()
+
+    def _reject(self, node: Node, prev: int, prev_term: int) -> None:
+        """Row 7: name the highest place where the logs may meet."""
+        journal = self._journal
+        hint = journal.last_index
+        if prev <= hint:
+            floor = max(self.__raftCommitIndex, journal.prev_index)
+            hint = prev - 1
+            while hint > floor and (journal.term(hint) or 0) > prev_term:
+                hint -= 1
+            self._following.conflict = min(prev, self._following.conflict or prev)
+        if self._following.conflict is not None:
+            hint = min(hint, self._following.conflict - 1)
+        self._reply(
+            self._peers[node.id],
+            next_index=hint + 1,
+            rejected=prev,
+            hint_term=journal.term(hint) or 0,
+        )
+
+    def _consider_offer(self, node: Node, manifest: SnapshotManifest) -> None:
+        now = engine.monotonicTime()
+        self._following.reply_due = True
+        if manifest.index <= self.__raftCommitIndex:
+            # Row 10: we are further already; say so instead of rolling back.
+            settled = min(self.__raftCommitIndex, self._journal.last_index)
+            self._following.verified = max(self._following.verified, settled)
+        elif (
+            manifest.snapshot_id != self._following.offered
+            or now - self._following.offered_at >= SNAPSHOT_REMINDER_SECONDS
+        ):
+            self._following.offered, self._following.offered_at = manifest.snapshot_id, now
+            self.callbacks.on_snapshot_offer(node.id, manifest)
+
+    def _send_reply(self, now: float) -> None:
+        """Rows 2, 3: acknowledge what is verified and on our own disk, in this term."""
+        if not self._following.reply_due or self.__raftLeader is None:
+            return
+        durable = min(self._following.verified, self._journal.flushed_index)
+        self._reply(
+            self._peers[self.__raftLeader.id],
+            success=durable >= 0,
+            next_index=max(durable, 0) + 1,
+            received=max(self._following.verified, 0),
+        )
+        self._following.replied_at = now
+        self._following.reply_due = False
+
+    def _reply(
+        self,
+        peer: Progress,
+        *,
+        success: bool = False,
+        next_index: int = 1,
+        received: int = 0,
+        rejected: int = 0,
+        hint_term: int = 0,
+    ) -> None:
+        self._following.replied_round = self._following.round
+        reply = {
+            "type": "next_node_idx",
+            "term": self.__raftCurrentTerm,
+            "success": success,
+            "next_node_idx": next_index,
+            "received": received,
+            "rejected": rejected,
+            "hint_term": hint_term,
+            "round": self._following.round,
+        }
+        self._send(peer, reply)
+
+    def _send_reads(self, now: float) -> None:
+        reads = self._forwarded_reads
+        reads.expire(now)
+        if not reads.waiting:
+            return
+        leader = self.__raftLeader
+        if leader is None:
+            reads.fail()
+            return
+        request_id = reads.send(deadline_s=now + self._election_max)
+        request = {"type": "read_request", "term": self.__raftCurrentTerm, "id": request_id}
+        if not self._send(self._peers[leader.id], request):
+            reads.answered(request_id, None)
+
+    # ----------------------------------------------------------------------------------- leader
+
+    def _on_append_reply(self, node: Node, message: Message) -> None:
+        """Row 3: an answer counts in the term it was given in, and in no other."""
+        if message["term"] > self.__raftCurrentTerm:
+            self._new_term(message["term"], f"{node.id} is in a newer term")
+            return
+        if message["term"] < self.__raftCurrentTerm or self.__raftState != LEADER:
+            return
+        peer = self._peers[node.id]
+        peer.last_contact = engine.monotonicTime()
+        self._reads.echo(node.id, message["round"])
+        if message["success"]:
+            self._on_success(peer, message["next_node_idx"] - 1, message["received"])
+        elif message["rejected"]:
+            self._on_reject(peer, message)
+
+    def _on_success(self, peer: Progress, durable: int, received: int) -> None:
+        """Row 6: an ack moves progress forwards only."""
+        if received > self._journal.last_index:
+            raise ConsensusBroken(f"{peer.node.id} acknowledges what was never sent")
+        if peer.mode == Mode.SNAPSHOT:
+            if max(durable, received) < self._journal.prev_index:
+                return
+            peer.probe(received + 1)
+        if peer.mode == Mode.PROBING:
+            peer.mode = Mode.STREAMING
+            peer.next_index = max(peer.match_index + 1, received + 1)
+        elif received >= peer.next_index:
+            peer.next_index = received + 1
+        while peer.inflight and peer.inflight[0] <= durable:
+            peer.inflight.popleft()
+        if durable > peer.match_index:
+            peer.match_index = durable
+            if durable > self.__raftCommitIndex:
+                self._advance_commit()
+                self.__applyLogEntries()
+
+    def _on_reject(self, peer: Progress, message: Message) -> None:
+        rejected = message["rejected"]
+        if peer.mode == Mode.SNAPSHOT or rejected <= peer.match_index:
+            return
+        if peer.mode == Mode.PROBING and rejected != peer.next_index - 1:
+            return  # An answer to an earlier probe.
+        hint = min(message["next_node_idx"], rejected) - 1
+        floor = max(peer.match_index, self._journal.prev_index)
+        while hint > floor and (self._journal.term(hint) or 0) > message["hint_term"]:
+            hint -= 1
+        peer.probe(max(hint, peer.match_index) + 1)
+
+    def _advance_commit(self) -> None:
+        """Rows 2, 8: what a majority has on disk, ourselves included, in this term (§5.4.2)."""
+        durable = [peer.match_index for peer in self._peers.values()]
+        durable.append(self._journal.flushed_index)
+        durable.sort(reverse=True)
+        index = durable[self._majority - 1]
+        if index > self.__raftCommitIndex and self._journal.term(index) == self.__raftCurrentTerm:
+            self.__raftCommitIndex = index
+
+    def __applyLogEntries(self) -> bool:
+        """Row 11: committed entries are handed over, in slices, and cannot fail."""
+        commit = self.__raftCommitIndex
+        if commit <= self.__raftLastApplied:
+            return False
+        until = engine.monotonicTime() + DELIVER_SECONDS
+        while self.__raftLastApplied < commit:
+            entries = self._journal.entries(self.__raftLastApplied + 1, commit + 1, DELIVER_BYTES)
+            self.__raftLastApplied = entries[-1].index
+            self.callbacks.on_commit(
+                [LogEntry(entry.index, entry.term, entry.payload[1:]) for entry in entries]
+            )
+            if engine.monotonicTime() > until:
+                break
+        return True
+
+    def __sendAppendEntries(self) -> None:
+        """Rows 6, 9, 12: bounded batches, two in flight, whole entries, snapshots by manifest."""
+        if self._reads.waiting and self._leads_surely():
+            self._reads.open_round(self.__raftCommitIndex)
+        now = engine.monotonicTime()
+        for peer in self._peers.values():
+            if peer.connected:
+                self._send_to(peer, now)
+
+    def _leads_surely(self) -> bool:
+        """An entry of this term is committed, so the commit index is not behind (§6.4)."""
+        return self._journal.term(self.__raftCommitIndex) == self.term
+
+    def _send_to(self, peer: Progress, now: float) -> None:
+        journal = self._journal
+        if peer.mode != Mode.SNAPSHOT and peer.next_index <= journal.prev_index:
+            peer.probe(journal.prev_index + 1)
+            peer.mode = Mode.SNAPSHOT
+        if peer.mode == Mode.SNAPSHOT:
+            self._send_offer(peer, now)
+        elif peer.mode == Mode.PROBING and not peer.probe_sent:
+            peer.probe_sent = self._send_append(peer, now, self._batch(peer))
+        elif peer.mode == Mode.STREAMING and self._stream(peer, now):
+            pass
+        elif now - peer.sent_at >= self._heartbeat or peer.sent_round < self._reads.round:
+            self._send_append(peer, now, [])
+        elif peer.mode == Mode.STREAMING and peer.sent_commit < self.__raftCommitIndex:
+            self._send_append(peer, now, [], answer=False)
+
+    def _stream(self, peer: Progress, now: float) -> bool:
+        """Row 6: at most two batches that are not yet on the follower's disk."""
+        sent = False
+        while len(peer.inflight) < BATCHES_IN_FLIGHT and (batch := self._batch(peer)):
+            if not self._send_append(peer, now, batch):
+                return True  # The transport is full; so is every other message.
+            peer.inflight.append(batch[-1].index)
+            peer.next_index = batch[-1].index + 1
+            sent = True
+        return sent
+
+    def _batch(self, peer: Progress) -> list[LogEntry]:
+        last = self._journal.last_index
+        if peer.next_index > last:
+            return []
+        return self._journal.entries(peer.next_index, last + 1, BATCH_BYTES)
+
+    def _send_append(
+        self, peer: Progress, now: float, entries: list[LogEntry], *, answer: bool = True
+    ) -> bool:
+        prev = peer.next_index - 1
+        message = {
+            "type": "append_entries",
+            "term": self.__raftCurrentTerm,
+            "prevLogIdx": prev,
+            "prevLogTerm": self._journal.term(prev),
+            "commit_index": self.__raftCommitIndex,
+            "round": self._reads.round if answer else 0,
+            "entries": entries,
+        }
+        if not self._send(peer, message):
+            return False
+        peer.sent_commit = self.__raftCommitIndex
+        if answer:
+            peer.sent_at, peer.sent_round = now, self._reads.round
+        for entry in entries:
+            self._counters.payload_bytes_sent += len(entry.payload)
+        return True
+
+    def _send_offer(self, peer: Progress, now: float) -> None:
+        """Row 9: the manifest goes with the heartbeat; until there is one, a plain heartbeat."""
+        journal = self._journal
+        if peer.offer is not None and peer.offer.index < journal.prev_index:
+            peer.offer = None
+        if peer.offer is None and now - peer.asked_at >= SNAPSHOT_REMINDER_SECONDS:
+            peer.asked_at = now
+            self.callbacks.on_snapshot_needed(str(peer.node.id))
+        if now - peer.sent_at < self._heartbeat and peer.sent_round == self._reads.round:
+            return
+        if peer.offer is None:
+            peer.next_index = journal.prev_index + 1
+            self._send_append(peer, now, [])
+            return
+        offer = {
+            "type": "append_entries",
+            "term": self.__raftCurrentTerm,
+            "serialized": peer.offer,
+            "round": self._reads.round,
+        }
+        if self._send(peer, offer):
+            peer.sent_at, peer.sent_round = now, self._reads.round
+
+    def _drive_transfer(self, now: float) -> None:
+        if self._transfer_to is None:
+            return
+        peer = self._peers[self._transfer_to]
+        if now >= self._transfer_until or not peer.connected:
+            log.info("leadership_transfer_abandoned", node=self._id, to=self._transfer_to)
+            self._transfer_to = None
+        elif peer.match_index == self._journal.last_index and not self._transfer_asked:
+            message = {"type": "timeout_now", "term": self.__raftCurrentTerm}
+            self._transfer_asked = self._send(peer, message)
+
+    # ---------------------------------------------------------------------------------- sending
+
+    def _send(self, peer: Progress, message: Message) -> bool:
+        sent = bool(self.__transport.send(peer.node, message))
+        self._counters.messages_sent += sent
+        return sent
+
+    def _broadcast(self, message: Message) -> None:
+        for peer in self._peers.values():
+            self._send(peer, message)
+
+
+_HANDLERS: dict[str, Callable[[_SyncObj, Node, Message], None]] = {
+    "append_entries": _SyncObj._on_append,
+    "next_node_idx": _SyncObj._on_append_reply,
+    "request_vote": _SyncObj._on_vote_request,
+    "response_vote": _SyncObj._on_vote,
+    "pre_vote": _SyncObj._on_pre_vote,
+    "pre_vote_reply": _SyncObj._on_pre_vote_reply,
+    "timeout_now": _SyncObj._on_timeout_now,
+    "read_request": _SyncObj._on_read_request,
+    "read_reply": _SyncObj._on_read_reply,
+}
+
+
+def _settings(timing: Timing) -> SyncObjConf:
+    return SyncObjConf(
+        autoTick=False,
+        appendEntriesUseBatch=False,
+        appendEntriesPeriod=timing.heartbeat_ms / 1000,
+        raftMinTimeout=timing.election_min_ms / 1000,
+        raftMaxTimeout=timing.election_max_ms / 1000,
+        leaderFallbackTimeout=timing.election_max_ms / 1000,
+        connectionTimeout=timing.election_max_ms / 500,
+        commandsWaitLeader=False,
+        dynamicMembershipChange=False,
+        useFork=False,
+        journalFile=None,
+        fullDumpFile=None,
+        pollerType="select",  # costs no descriptor; nothing subscribes to it
+    )
+
+
+def _align(journal: Journal, index: int, term: int) -> None:
+    """Rows 9, 10: make the log meet the store, which holds everything up to this entry.
+
+    A log that holds the entry keeps its suffix. One that ends before it, or has another entry there
+    (the process died between installing a snapshot and this), begins anew after it.
+    """
+    if index < journal.prev_index:
+        raise ConsensusBroken(
+            f"the log begins after entry {journal.prev_index}, but the store ends at {index}; "
+            "restore the store that belongs to this log, or let the node join again empty"
+        )
+    if index == journal.prev_index and term != journal.prev_term:
+        raise ConsensusBroken(f"the store has term {term} at {index}, the log another")
+    if index > journal.last_index or journal.term(index) != term:
+        journal.reset(index, term)
+
+
+Core = _SyncObj

@@ -1,0 +1,72 @@
+"""Signals from outside, and which wait takes which."""
+
+from __future__ import annotations
+
+from raftflow.engine.commands import SignalRun
+from raftflow.engine.decide.context import (
+    DONE,
+    Context,
+    Verdict,
+    closed,
+    no_namespace,
+    no_run,
+    refuse,
+    too_large,
+)
+from raftflow.engine.events import SignalConsumed, SignalReceived
+from raftflow.engine.ids import id_problem
+from raftflow.engine.rejections import Reason
+from raftflow.engine.state import Run
+
+
+def signal(ctx: Context, command: SignalRun) -> Verdict:
+    if not ctx.has_namespace(command.namespace):
+        return no_namespace(command.namespace)
+    if problem := id_problem("name", command.name):
+        return refuse(Reason.INVALID_COMMAND, problem)
+    if problem := too_large("payload", len(command.payload), ctx.limits.max_payload_bytes):
+        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    run = ctx.run(command.namespace, command.workflow_id, command.run_id)
+    if run is None:
+        return no_run(command.workflow_id, command.run_id)
+    if not run.open:
+        return Verdict(closed(run))
+    waiting = oldest_wait(run, command.name)
+    if problem := _full(ctx, run, takes=waiting > 0):
+        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    received = SignalReceived(
+        name=command.name, payload=command.payload, request_id=command.request_id
+    )
+    if not waiting:
+        return Verdict(DONE, run, (received,))
+    consumed = SignalConsumed(sequence=waiting, signal_event_id=run.history_length + 1)
+    return Verdict(DONE, run, (received, consumed))
+
+
+def oldest_wait(run: Run, name: str) -> int:
+    """The sequence of the open wait for ``name`` that began first; 0 when there is none."""
+    waiting = run.open_waits().get(name) if run.open_steps else None
+    return waiting[0] if waiting else 0
+
+
+def oldest_signal(run: Run, name: str, taken: set[int]) -> int:
+    """The event id of the oldest untaken signal called ``name``, but for those in ``taken``; 0 when
+    there is none."""
+    for event_id, candidate in run.signals.items():
+        if candidate.name == name and event_id not in taken:
+            return event_id
+    return 0
+
+
+def _full(ctx: Context, run: Run, *, takes: bool) -> str | None:
+    limits = ctx.limits
+    if not takes and len(run.signals) >= limits.max_untaken_signals:
+        return (
+            f"untaken signals: {len(run.signals)} are buffered, "
+            f"the limit is {limits.max_untaken_signals}"
+        )
+    if run.history_length + (2 if takes else 1) > limits.max_history_events:
+        return f"history: {run.history_length} events, the limit is {limits.max_history_events}"
+    if run.history_bytes >= limits.max_history_bytes:
+        return f"history: {run.history_bytes} bytes, the limit is {limits.max_history_bytes}"
+    return None

@@ -1,0 +1,315 @@
+"""One simulated node: what the driver and the replica do around the real core, journal and vote."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from pysyncobj.node import Node as RaftNode
+from pysyncobj.transport import Transport
+
+from raftflow.cluster.consensus import wire
+from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.types import NotLeader, Role, SnapshotManifest
+from raftflow.raftlog.hardstate import HardState
+from raftflow.raftlog.journal import Journal, LogEntry
+from tests.sim.disk import PowerLost, SimDisk
+from tests.sim.network import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.sim.world import World
+
+DIRECTORY = "/raft"
+TICK_S = 0.020
+KEYS = 8
+
+
+class FailStop(Exception):
+    """A node ended its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A toy store: registers, and a digest over everything that was ever applied."""
+
+    index: int = 0
+    term: int = 0
+    digest: int = 0
+    registers: tuple[bytes, ...] = (b"",) * KEYS
+
+    def apply(self, entry: LogEntry) -> State:
+        registers = self.registers
+        if entry.payload:
+            key = entry.payload[0] % KEYS
+            registers = (*registers[:key], entry.payload, *registers[key + 1 :])
+        digest = zlib.crc32(entry.payload, zlib.crc32(b"%d" % entry.term, self.digest))
+        return State(entry.index, entry.term, digest, registers)
+
+
+class WatchedJournal(Journal):
+    """The real journal; the checkers see what is appended and cut."""
+
+    node: SimNode
+
+    def append(self, entries: Sequence[LogEntry]) -> None:
+        self.node.world.checks.on_append(self.node, entries)
+        super().append(entries)
+
+    def truncate_from(self, index: int) -> None:
+        self.node.world.checks.on_truncate(self.node, index)
+        super().truncate_from(index)
+
+    def reset(self, index: int, term: int) -> None:
+        self.node.world.checks.on_reset(self.node, index, term)
+        super().reset(index, term)
+
+
+class SimTransport(Transport):  # type: ignore[misc]
+    def __init__(self, node: SimNode) -> None:
+        super().__init__(None, None, None)
+        self._node = node
+
+    def send(self, target: RaftNode, message: wire.Message) -> bool:
+        node = self._node
+        node.world.checks.on_send(node, target.id, message)
+        return node.world.network.send(node.name, target.id, wire.encode(message))
+
+
+class SimNode:
+    """Survives its processes: the disk and the durable part of the store stay."""
+
+    core_class = Core
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.disk = SimDisk()
+        self.durable = State()
+        self.rng = random.Random(world.rng.getrandbits(64))
+        self.flush_s = 0.001
+        self.alive = False
+        self.incarnation = 0
+        self.paused_until = 0.0
+        self.state = self.durable
+        self.delivered = 0
+        self.flushing = False
+        self.flush_again = False
+        self.syncing = False
+        self.fetching: str | None = None
+        self.copies: dict[str, State] = {}
+        self.inbox: list[Callable[[], None]] = []
+        self.journal: WatchedJournal
+        self.hard_state: HardState
+        self.core: Core
+
+    # -- life
+
+    def start(self) -> None:
+        world = self.world
+        self.alive = True
+        self.incarnation += 1
+        self.state = self.durable
+        self.delivered = self.state.index
+        self.flushing = self.flush_again = self.syncing = False
+        self.fetching = None
+        self.copies = {}
+        self.inbox = []
+        self.paused_until = 0.0
+        self.hard_state = HardState.open(DIRECTORY, self.disk)
+        self.journal = WatchedJournal.open(
+            DIRECTORY, disk=self.disk, segment_bytes=world.segment_bytes
+        )
+        self.journal.node = self
+        world.checks.on_start(self)
+        self.transport = SimTransport(self)
+        self.core = self.core_class(
+            node_id=self.name,
+            voters=world.names,
+            journal=self.journal,
+            hard_state=self.hard_state,
+            transport=self.transport,
+            applied_index=self.state.index,
+            applied_term=self.state.term,
+            callbacks=self,
+            timing=world.timing,
+        )
+        world.network.attach(
+            self.name, Endpoint(self._deliver, self._connected, self._disconnected)
+        )
+        self._later(self.rng.random() * TICK_S, self._tick)
+
+    def kill(self, *, power: bool) -> None:
+        """`power`: unsynced data goes too, and nobody resets the connections."""
+        if power and self.flushing and self.rng.random() < 0.5:
+            self.disk.stop_at_sync = True
+            try:
+                self.journal.flush()
+            except PowerLost:
+                pass
+        self.alive = False
+        self.world.network.detach(self.name, reset=not power)
+        if power:
+            self.disk.lose_power(self.rng)
+        else:
+            self.disk.kill_process()
+        self.world.checks.on_kill(self)
+
+    def pause(self, seconds: float) -> None:
+        self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
+        self._later(seconds, self._resume, even_paused=True)
+
+    @property
+    def paused(self) -> bool:
+        return self.world.clock.now < self.paused_until
+
+    def _resume(self) -> None:
+        if not self.paused:
+            inbox, self.inbox = self.inbox, []
+            for position, event in enumerate(inbox):
+                if not self.alive or self.paused:
+                    self.inbox.extend(inbox[position:])
+                    return
+                self._guard(event)
+
+    def _later(
+        self, delay_s: float, event: Callable[[], None], *, even_paused: bool = False
+    ) -> None:
+        incarnation = self.incarnation
+
+        def happen() -> None:
+            if self.incarnation == incarnation and self.alive:
+                if self.paused and not even_paused:
+                    self.inbox.append(event)
+                else:
+                    self._guard(event)
+
+        self.world.clock.after(delay_s, happen)
+
+    def _guard(self, event: Callable[[], None]) -> None:
+        event()
+        self.world.checks.after_step(self)
+
+    # -- what the driver does
+
+    def _tick(self) -> None:
+        self.core.tick()
+        self._later(TICK_S, self._tick)
+
+    def _deliver(self, source: str, raw: bytes) -> None:
+        def receive() -> None:
+            self.transport._onMessageReceived(RaftNode(source), wire.decode(raw))
+            self.core.tick()
+
+        self._now_or_later(receive)
+
+    def _connected(self, peer: str) -> None:
+        self._now_or_later(lambda: self.transport._onNodeConnected(RaftNode(peer)))
+
+    def _disconnected(self, peer: str) -> None:
+        self._now_or_later(lambda: self.transport._onNodeDisconnected(RaftNode(peer)))
+
+    def _now_or_later(self, event: Callable[[], None]) -> None:
+        if self.paused:
+            self.inbox.append(event)
+        else:
+            self._guard(event)
+
+    def propose(self, payload: bytes) -> None:
+        proposed = self.core.propose(payload)
+        self.world.checks.on_propose(self, proposed, payload)
+        self.core.tick()
+
+    # -- Callbacks
+
+    def wants_flush(self) -> None:
+        if self.flushing:
+            self.flush_again = True
+            return
+        self.flushing = True
+        self._later(self.flush_s * self.rng.uniform(0.5, 1.5), self._flush)
+
+    def _flush(self) -> None:
+        index = self.journal.flush()
+        # Another thread did it; the loop hears of it a little later.
+        self._later(self.rng.random() * 0.0005, lambda: self._flushed(index))
+
+    def _flushed(self, index: int) -> None:
+        self.flushing = False
+        self.core.flushed(index)
+        if self.flush_again or self.journal.needs_flush:
+            self.flush_again = False
+            self.wants_flush()
+        self.core.tick()
+
+    def on_commit(self, entries: Sequence[LogEntry]) -> None:
+        self.world.checks.on_commit(self, entries)
+        for entry in entries:
+            if entry.index > self.state.index:
+                self.state = self.state.apply(entry)
+                self.world.checks.on_state(self)
+        self.delivered = entries[-1].index
+        if not self.syncing:
+            self.syncing = True
+            self._later(self.rng.uniform(0.002, 0.05), self._sync_store)
+
+    def _sync_store(self) -> None:
+        """Write-behind, and compaction after it."""
+        self.syncing = False
+        self.durable = self.state
+        keep = self.world.keep_entries
+        if self.durable.index - self.journal.prev_index > keep * 2:
+            self.core.compact(self.durable.index - self.rng.randrange(keep))
+
+    def on_role(self, role: Role, term: int, leader: str | None) -> None:
+        self.world.checks.on_role(self, role, term, leader)
+
+    def on_snapshot_needed(self, peer: str) -> None:
+        self._later(self.rng.uniform(0.001, 0.05), lambda: self._copy_store(peer))
+
+    def _copy_store(self, peer: str) -> None:
+        copy = self.durable
+        name = f"{self.name}-{self.incarnation}-{copy.index}-{copy.term}"
+        self.copies[name] = copy
+        digest = hashlib.sha256(repr(copy).encode()).hexdigest()
+        self.core.snapshot_ready(peer, SnapshotManifest(copy.index, copy.term, 100, digest, name))
+        self.world.stats["snapshots offered"] += 1
+
+    def on_snapshot_offer(self, leader: str, manifest: SnapshotManifest) -> None:
+        if self.fetching == manifest.snapshot_id:
+            return
+        self.fetching = manifest.snapshot_id
+        delay = self.rng.uniform(0.005, 0.2)
+        self._later(delay, lambda: self._fetched(leader, manifest))
+
+    def _fetched(self, leader: str, manifest: SnapshotManifest) -> None:
+        source = self.world.nodes[leader]
+        if self.fetching != manifest.snapshot_id:
+            return
+        self.fetching = None
+        reachable = self.world.network.is_connected(self.name, leader)
+        copy = source.copies.get(manifest.snapshot_id)
+        if not reachable or not source.alive or copy is None:
+            return
+        if copy.index > self.state.index:
+            self.state = self.durable = copy
+            self.world.checks.on_state(self)
+            self.world.stats["snapshots installed"] += 1
+        # The store is durable; the process may die before the core hears of it.
+        self._later(
+            self.rng.random() * 0.003,
+            lambda: self._installed(manifest),
+        )
+
+    def _installed(self, manifest: SnapshotManifest) -> None:
+        self.core.snapshot_installed(manifest.index, manifest.term)
+        self.delivered = max(self.delivered, manifest.index)
+        self.core.tick()
+
+    def fatal(self, error: BaseException) -> NoReturn:
+        raise FailStop(f"{self.name}: {error!r}") from error

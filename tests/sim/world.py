@@ -1,0 +1,141 @@
+"""A whole cluster in one thread, repeatable from one seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from pysyncobj import syncobj as engine
+
+from raftflow.cluster.consensus.types import Role, Timing
+from tests.sim.checkers import Checks, require
+from tests.sim.clock import Clock
+from tests.sim.nemesis import Nemesis
+from tests.sim.network import Network
+from tests.sim.node import SimNode
+from tests.sim.workload import Workload
+
+MIN_ACKED = 200
+MIN_FAULTS = 10
+STRIFE_S = 12.0
+PEACE_S = 6.0
+
+
+class World:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        size: int = 0,
+        node_class: type[SimNode] = SimNode,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self._tell = tell
+        self.clock = Clock()
+        engine.monotonicTime = self.clock.read
+        engine.random = random.Random(self.rng.getrandbits(64))
+        self.timing = Timing()
+        self.segment_bytes = self.rng.choice((1500, 4000, 20_000)) + 4096
+        self.keep_entries = self.rng.choice((5, 20, 60))
+        count = size or self.rng.choice((3, 3, 3, 5))
+        self.names = list("abcdefg"[:count])
+        self.stats: Counter[str] = Counter()
+        self.network = Network(self.clock, self.rng, self.names)
+        self.checks = Checks(self.names)
+        self.nodes = {name: node_class(self, name) for name in self.names}
+        self.checks.nodes = list(self.nodes.values())
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+
+    def running(self) -> list[SimNode]:
+        return [node for node in self.nodes.values() if node.alive and not node.paused]
+
+    def leader(self) -> SimNode | None:
+        leaders = [node for node in self.running() if node.core.role is Role.LEADER]
+        return max(leaders, key=lambda node: node.core.term, default=None)
+
+    def restart_after(self, node: SimNode, seconds: float) -> None:
+        def restart() -> None:
+            if not node.alive:
+                self.trace(f"-- start {node.name}")
+                node.start()
+
+        self.clock.after(seconds, restart)
+
+    def trace(self, what: str) -> None:
+        if self._tell is not None:
+            self._tell(f"{self.clock.now - 1000:9.4f} {what}")
+
+    def run_for(self, seconds: float) -> None:
+        self.clock.run_until(self.clock.now + seconds)
+
+    def run_until(self, holds: Callable[[], bool], *, within_s: float, promise: str) -> float:
+        began = self.clock.now
+        while not holds():
+            require(self.clock.now - began < within_s, promise, within_s=within_s)
+            self.clock.step()
+        return self.clock.now - began
+
+    # -- a random run
+
+    def run(self) -> Nemesis:
+        self.start()
+        workload = Workload(self)
+        nemesis = Nemesis(self)
+        self.run_for(STRIFE_S)
+        nemesis.stopped = workload.stopped = True
+        self._mend()
+        self._check_liveness(workload)
+        return nemesis
+
+    def _mend(self) -> None:
+        self.trace("-- mend everything")
+        self.network.heal()
+        for node in self.nodes.values():
+            node.flush_s = 0.001
+            node.paused_until = min(node.paused_until, self.clock.now)
+            if not node.alive:
+                node.start()
+            else:
+                node._resume()
+
+    def _check_liveness(self, workload: Workload) -> None:
+        self.run_until(
+            self._one_leader_followed,
+            within_s=PEACE_S,
+            promise="a leader is found after the last fault",
+        )
+        self.run_for(0.2)
+        before = self.checks.acked
+        leader = self.leader()
+        if leader is not None:
+            workload.write(leader)
+        self.run_until(
+            lambda: self.checks.acked > before and self._all_equal(),
+            within_s=PEACE_S,
+            promise="writes go on and all nodes catch up after the last fault",
+        )
+        answers: list[int | None] = []
+        for node in self.nodes.values():
+            node.core.read_index(answers.append)
+            node.core.tick()
+        self.run_until(
+            lambda: len(answers) == len(self.names),
+            within_s=1.0,
+            promise="every node reads after the last fault",
+        )
+        require(None not in answers, "every node reads after the last fault", answers=answers)
+
+    def _one_leader_followed(self) -> bool:
+        leader = self.leader()
+        return leader is not None and all(
+            node.core.leader == leader.name for node in self.nodes.values()
+        )
+
+    def _all_equal(self) -> bool:
+        return len({node.state for node in self.nodes.values()}) == 1
