@@ -26,26 +26,28 @@ IDENTIFIED = (CreateNamespace, StartRun, SignalRun, TerminateRun, CancelRun)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
-    """The key under which the command's request id is remembered; None when it has none."""
-    if isinstance(command, IDENTIFIED) and command.request_id:
-        return (command.namespace, command.request_id)
-    return None
+    """The key under which the command's request id is remembered; None when it has none. What is
+    sent to a workflow has ids of that workflow; a line feed stands in no id."""
+    if not isinstance(command, IDENTIFIED) or not command.request_id:
+        return None
+    if isinstance(command, SignalRun | TerminateRun | CancelRun):
+        return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
+    return (command.namespace, command.request_id)
 
 
 def payload_digest(command: Identified) -> bytes:
-    """What the caller said. The run id of a start is drawn anew by each node that takes the call,
-    and a trace header differs from try to try: neither is part of it."""
+    """What the caller said. The run id of a start (and a workflow id that the caller left open) is
+    made up anew by each node that takes the call, and trace headers differ from try to try: none of
+    them is part of it."""
     match command:
         case StartRun():
             return of_parts(
-                "start",
-                command.workflow_id,
+                f"start {command.execution_timeout_ms} "
+                f"{int(command.id_reuse_policy)} {int(command.id_conflict_policy)}",
+                "" if command.workflow_id_generated else command.workflow_id,
                 command.workflow_type,
                 command.task_queue,
                 command.input,
-                command.execution_timeout_ms,
-                int(command.id_reuse_policy),
-                int(command.id_conflict_policy),
             )
         case SignalRun():
             return of_parts(
@@ -56,7 +58,7 @@ def payload_digest(command: Identified) -> bytes:
         case CancelRun():
             return of_parts("cancel", command.workflow_id, command.run_id, command.reason)
         case CreateNamespace():
-            return of_parts("create_namespace", command.retention_ms)
+            return of_parts(f"create_namespace {command.retention_ms}")
 
 
 def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | None:
@@ -67,7 +69,8 @@ def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | No
         return None
     if record.payload_digest == digest:
         return record.answer
-    message = f"request id {key[1]!r} was used for another request"
+    given = key[1].rpartition("\n")[2]
+    message = f"request id {given!r} was used for another request"
     return Rejection(reason=Reason.REQUEST_ID_REUSED, message=message)
 
 

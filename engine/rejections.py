@@ -39,10 +39,12 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The answer to StartRun: ``started`` is False when an existing run was returned."""
+    """The answer to StartRun: ``started`` is False when an existing run was returned.
+    ``workflow_id`` is said when the call made it up: a repeated call made up another one."""
 
     run_id: str
     started: bool
+    workflow_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

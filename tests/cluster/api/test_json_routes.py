@@ -188,6 +188,15 @@ async def test_the_same_request_id_twice(client: Client) -> None:
     assert (other.status, other.json["reason"]) == (409, "REQUEST_ID_REUSED")
 
 
+async def test_the_same_request_id_twice_without_a_workflow_id(client: Client) -> None:
+    await started(client)
+    body = {"type": "Order", "input": "book", "request_id": "r2"}
+    first = await client.post("/api/workflows", body)
+    again = await client.post("/api/workflows", body)
+    assert (first.status, again.status) == (201, 201)
+    assert again.json == first.json
+
+
 async def test_ending_a_run(client: Client) -> None:
     await started(client)
     path = "/api/workflows/order-42"
