@@ -18,7 +18,6 @@ from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import Run, RunStatus, Signal, Step, StepKind, StepStatus, TaskState
 
 
-
 def run_summary(run: RunSummary) -> dict[str, Any]:
     view: dict[str, Any] = {
         "workflow_id": run.key.workflow_id,
@@ -258,14 +257,14 @@ def wait_since_ms(run: Run, wait: WaitView) -> int:
 
 def wait_detail(wait: WaitView) -> str:
     """One clause for people: what has to happen."""
-    attempt = f"attempt {wait.attempt} " if wait.kind == "ACTIVITY" and wait.attempt else ""
+    what = f"attempt {wait.attempt}" if wait.kind == "ACTIVITY" else "decision"
     match wait.task:
         case TaskState.QUEUED:
-            return f"{attempt}queued on {wait.task_queue}: no worker has taken it yet"
+            return f"{what} queued on {wait.task_queue}: no worker has taken it yet"
         case TaskState.LEASED:
-            return f"{attempt}out with worker {wait.worker_id or '(unnamed)'}"
+            return f"{what} out with worker {wait.worker_id or '(unnamed)'}"
         case TaskState.BACKOFF:
-            return f"{attempt}failed: the next one follows after a pause"
+            return f"{what} offered again after a pause"
     return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
 
 
