@@ -60,7 +60,7 @@ async def test_a_bug_shows_no_details(served: Served, client: Client) -> None:
 
 
 async def test_a_task_for_a_caller_who_has_gone_goes_back(served: Served, client: Client) -> None:
-    reader, writer = await raw(served, b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n")
+    _, writer = await raw(served, b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n")
     await eventually(lambda: served.node.parked, "the poll is parked")
     writer.transport.abort()
     await eventually(lambda: not served.node.parked, "the poll is gone")
