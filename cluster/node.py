@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 import structlog
@@ -18,8 +19,15 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
+from raftflow.cluster.consensus.identity import claim_directory
 from raftflow.cluster.consensus.types import Role, Timing
-from raftflow.cluster.dispatch import ACTIVITY, DECISION, Dispatch
+from raftflow.cluster.dispatch import (
+    ACTIVITY,
+    DECISION,
+    DEMAND_METHOD,
+    HEARTBEAT_METHOD,
+    Dispatch,
+)
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.leader.duties import Duties, DutyTimes
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
@@ -43,16 +51,17 @@ class Node:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.metrics = Metrics()
-        self._api: ApiServer | None = None
-        self._consensus: Consensus | None = None
-        self._store: Store | None = None
+        self._exits = AsyncExitStack()
 
     async def start(self) -> None:
-        config = self.config
-        config.data_dir.mkdir(parents=True, exist_ok=True)
-        self._store = store = await Store.open(
-            str(config.data_dir / "state.db"), on_fatal=self._fatal
+        config, exits = self.config, self._exits
+        # Nothing in the directory is touched before it is known to be ours.
+        claim = claim_directory(
+            str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
         )
+        exits.callback(claim.lock.release)
+        store = await Store.open(str(config.data_dir / "state.db"), on_fatal=self._fatal)
+        exits.push_async_callback(store.close)
         limits = _engine_limits(config)
         self.replica = replica = Replica(
             store=store,
@@ -61,8 +70,11 @@ class Node:
                 log_tail_entries=config.storage.log_tail_entries,
             ),
         )
-        self._consensus = consensus = Consensus(_consensus_config(config), store=replica)
+        self.consensus = consensus = Consensus(
+            _consensus_config(config), store=replica, claim=claim
+        )
         replica.attach(consensus)
+        exits.push_async_callback(replica.stop)
         consensus.set_listener(self)
         self.clock = clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=consensus, clock=clock)
@@ -100,24 +112,20 @@ class Node:
         )
         self._wire(consensus)
         await consensus.start()
+        exits.push_async_callback(consensus.stop)
+        exits.callback(self.duties.stop)
         self.exchange.start()
-        await self._serve(consensus, store)
+        exits.push_async_callback(self.exchange.stop)
+        api = ApiServer(self._services(consensus, store))
+        await api.start()
+        exits.push_async_callback(api.stop)
+        exits.push_async_callback(self._hand_over, consensus)
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
 
     async def stop(self) -> None:
-        """Hand leadership over, answer what is under way, then close from the edge inwards."""
-        consensus = self._consensus
-        if consensus is not None and consensus.role is Role.LEADER and len(self.config.voters) > 1:
-            await self._hand_over(consensus)
-        if self._api is not None:
-            await self._api.stop()
-        if consensus is not None:
-            await self.exchange.stop()
-            self.duties.stop()
-            await consensus.stop()
-            await self.replica.stop()
-        if self._store is not None:
-            await self._store.close()
+        """Hand leadership over, answer what is under way, then close from the edge inwards. Also
+        right for a node that did not get far with its start."""
+        await self._exits.aclose()
         log.info("node_stopped")
 
     # ---- what consensus tells (Listener) --------------------------------------------------------
@@ -140,6 +148,8 @@ class Node:
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
         self.replica.subscribe(self._count)
+        consensus.channel.register(DEMAND_METHOD, self.duties.on_demand_message)
+        consensus.channel.register(HEARTBEAT_METHOD, self.duties.on_heartbeat_message)
         consensus.channel.on_up(self.exchange.tell)
         consensus.channel.on_up(self.dispatch.on_peer_up)
         consensus.channel.on_down(self.duties.on_peer_down)
@@ -147,8 +157,8 @@ class Node:
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
 
-    async def _serve(self, consensus: Consensus, store: Store) -> None:
-        services = NodeServices(
+    def _services(self, consensus: Consensus, store: Store) -> NodeServices:
+        return NodeServices(
             config=self.config,
             forwarder=self.forwarder,
             reads=Reads(
@@ -163,10 +173,10 @@ class Node:
             metrics=self.metrics,
             clock=self.clock,
         )
-        self._api = ApiServer(services)
-        await self._api.start()
 
     async def _hand_over(self, consensus: Consensus) -> None:
+        if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
+            return
         if not await consensus.transfer_leadership(None):
             return
         try:
@@ -182,12 +192,11 @@ class Node:
         exit_process(error)
 
     def _count(self, applied: Applied, _batch: Batch) -> None:
-        if self._consensus is not None and self._consensus.role is Role.LEADER:
+        if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
 
     def _raft_gauges(self) -> RaftGauges:
-        assert self._consensus is not None
-        status = self._consensus.status()
+        status = self.consensus.status()
         return RaftGauges(
             role=status.role.value,
             term=status.term,

@@ -23,7 +23,7 @@ from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.flusher import Flusher
 from raftflow.cluster.consensus.handshake import Hello, Purpose
-from raftflow.cluster.consensus.identity import DirectoryLock, Identity, open_identity
+from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
 from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.mesh import Mesh
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
@@ -132,6 +132,7 @@ class Consensus:
         config: ConsensusConfig,
         *,
         store: SnapshotStore,
+        claim: Claim | None = None,
         die: Callable[[BaseException], NoReturn] = exit_process,
     ) -> None:
         self.config = config
@@ -139,6 +140,7 @@ class Consensus:
         # Tells how long each flush took; metrics replace it.
         self.on_flush: Callable[[float], None] = lambda seconds: None
         self._store = store
+        self._claim = claim  # of the data directory, by an owner who releases it after us
         self._die = die
         self._listener: Listener | None = None
         self._exits = AsyncExitStack()
@@ -169,10 +171,11 @@ class Consensus:
 
     async def _start(self) -> None:
         config, exits = self.config, self._exits
-        exits.callback(DirectoryLock(config.data_dir).release)
-        identity = open_identity(
+        claim = self._claim or claim_directory(
             config.data_dir, cluster_id=config.cluster_id, node_id=config.node_id
         )
+        if self._claim is None:
+            exits.callback(claim.lock.release)
         others = {peer: at for peer, at in config.voters.items() if peer != config.node_id}
         self._transport = RaftTransport(
             peers=others,
@@ -180,7 +183,7 @@ class Consensus:
             on_lost=self._peer_lost,
             on_error=self.fatal,
         )
-        self._hello = _hello(config, identity)
+        self._hello = _hello(config, claim.identity)
         self._mesh = Mesh(
             hello=self._hello,
             listen=config.listen,

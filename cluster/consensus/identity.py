@@ -50,6 +50,24 @@ class DirectoryLock:
         os.close(self._fd)
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A data directory that is this process's alone, and whose it is."""
+
+    lock: DirectoryLock
+    identity: Identity
+
+
+def claim_directory(data_dir: str, *, cluster_id: str, node_id: str) -> Claim:
+    """Lock the directory, then read or create node.json: before anything in it is touched."""
+    lock = DirectoryLock(data_dir)
+    try:
+        return Claim(lock, open_identity(data_dir, cluster_id=cluster_id, node_id=node_id))
+    except BaseException:
+        lock.release()
+        raise
+
+
 def open_identity(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
     """Read and verify node.json; write it when the directory is new. Call it under the lock."""
     path = os.path.join(data_dir, "node.json")

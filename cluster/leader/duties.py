@@ -192,6 +192,14 @@ class Duties:
             if match is not None:
                 self._grant(match)
 
+    async def on_demand_message(self, peer: str, payload: bytes) -> bytes:
+        self.on_demand(peer, node_pb2.Demand.FromString(payload))
+        return b""
+
+    async def on_heartbeat_message(self, _peer: str, payload: bytes) -> bytes:
+        reply = await self.on_heartbeat(node_pb2.HeartbeatRequest.FromString(payload))
+        return reply.SerializeToString()
+
     def on_peer_down(self, node: str) -> None:
         self.matching.forget_node(node)
 
