@@ -21,7 +21,7 @@ from benchmarks import _cluster
 WORKER = """
 import sys
 from raftflow_sdk import Worker
-worker = Worker(addresses=sys.argv[1:], activity_concurrency=16, workflow_concurrency=8)
+worker = Worker(addresses=sys.argv[1:], activity_slots=16, workflow_slots=8)
 
 @worker.workflow("ThreeSteps")
 def three(ctx):

@@ -7,12 +7,13 @@ one tells the others (apply, elections, peers) is wired here, in a fixed order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 import structlog
 
+from raftflow.cluster.api.hosted_tasks import HostedTasks
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
@@ -29,6 +30,8 @@ from raftflow.cluster.dispatch import (
     Dispatch,
 )
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.hosted.host import HostedWorkflows
+from raftflow.cluster.hosted.pool import ReplayPool
 from raftflow.cluster.leader.duties import Duties, DutyTimes
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
@@ -116,9 +119,11 @@ class Node:
         exits.callback(self.duties.stop)
         self.exchange.start()
         exits.push_async_callback(self.exchange.stop)
-        api = ApiServer(self._services(consensus, store))
+        services = self._services(consensus, store)
+        api = ApiServer(services)
         await api.start()
         exits.push_async_callback(api.stop)
+        exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._hand_over, consensus)
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
 
@@ -173,6 +178,22 @@ class Node:
             metrics=self.metrics,
             clock=self.clock,
         )
+
+    def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:
+        """Run the built-in workflows; returns how to stop them. The node is up without them."""
+        pool = ReplayPool()
+
+        async def run() -> None:
+            async with pool:
+                await HostedWorkflows(pool, HostedTasks(services)).run()
+
+        task = asyncio.create_task(run(), name="hosted-workflows")
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return stop
 
     async def _hand_over(self, consensus: Consensus) -> None:
         if consensus.role is not Role.LEADER or len(self.config.voters) == 1:

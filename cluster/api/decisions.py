@@ -12,6 +12,7 @@ from raftflow.cluster.api.validation import Fields
 from raftflow.cluster.config import ActivityPolicy, Config
 from raftflow.engine.commands import (
     AwaitSignal,
+    CompleteDecision,
     CompleteWorkflow,
     FailWorkflow,
     ScheduleActivity,
@@ -52,6 +53,26 @@ _RETRY = frozenset(
         "backoff_coefficient",
     }
 )
+
+
+COMPLETION_FIELDS = frozenset(
+    {"workflow_id", "task_token", "command", "commands", "replay_error", "replay_error_kind"}
+)
+
+
+def parse_completion(fields: Fields, namespace: str, config: Config) -> CompleteDecision:
+    """The answer to a workflow task."""
+    kind = fields.text("replay_error_kind")
+    if kind not in ("", "nondeterminism"):
+        raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
+    return CompleteDecision(
+        namespace=namespace,
+        workflow_id=fields.identifier("workflow_id"),
+        task_token=fields.identifier("task_token"),
+        commands=parse_commands(fields, config),
+        replay_error=fields.text("replay_error"),
+        nondeterminism=kind == "nondeterminism",
+    )
 
 
 def parse_commands(body: Fields, config: Config) -> tuple[WorkflowCommand, ...]:

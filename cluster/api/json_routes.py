@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from raftflow.cluster.api import views
-from raftflow.cluster.api.decisions import parse_commands
+from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_completion
 from raftflow.cluster.api.handlers import admin, runs, tasks
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import (
@@ -35,7 +35,6 @@ from raftflow.cluster.store.views import RunFilter
 from raftflow.engine.commands import (
     CancelRun,
     CompleteActivity,
-    CompleteDecision,
     CreateNamespace,
     IdConflictPolicy,
     IdReusePolicy,
@@ -337,25 +336,10 @@ async def poll_decision(request: Request) -> Answer:
 
 
 async def complete_decision(request: Request) -> Answer:
-    fields = request.fields(
-        _REQUEST_ID
-        | {"workflow_id", "task_token", "command", "commands", "replay_error", "replay_error_kind"}
-    )
-    kind = fields.text("replay_error_kind")
-    if kind not in ("", "nondeterminism"):
-        raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
+    fields = request.fields(_REQUEST_ID | COMPLETION_FIELDS)
     fields.identifier("request_id", "")
-    await tasks.complete_decision(
-        request.node,
-        CompleteDecision(
-            namespace=request.namespace,
-            workflow_id=fields.identifier("workflow_id"),
-            task_token=fields.identifier("task_token"),
-            commands=parse_commands(fields, request.node.config),
-            replay_error=fields.text("replay_error"),
-            nondeterminism=kind == "nondeterminism",
-        ),
-    )
+    command = parse_completion(fields, request.namespace, request.node.config)
+    await tasks.complete_decision(request.node, command)
     return Answer(200, {"status": "completed"})
 
 

@@ -14,7 +14,7 @@ from raftflow_sdk import ActivityFailure, RetryPolicy, Worker, WorkflowFailure
 
 calls = Path(sys.argv[1])
 gate = calls.with_suffix(".gate")  # activities named `hold` wait while this file exists
-worker = Worker(addresses=sys.argv[2:], activity_concurrency=8, workflow_concurrency=4)
+worker = Worker(addresses=sys.argv[2:], activity_slots=8, workflow_slots=4)
 lock = threading.Lock()
 
 
