@@ -68,6 +68,8 @@ class StartRun:
     request_id: str
     traceparent: str = ""
     tracestate: str = ""
+    # The caller named no id: when it asks again, another one stands in ``workflow_id``.
+    id_generated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ def payload_digest(command: Identified) -> bytes:
         case StartRun():
             return of_parts(
                 "start",
-                command.workflow_id,
+                "" if command.id_generated else command.workflow_id,
                 command.workflow_type,
                 command.task_queue,
                 command.input,

@@ -39,10 +39,12 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The answer to StartRun: ``started`` is False when an existing run was returned."""
+    """The answer to StartRun: ``started`` is False when an existing run was returned.
+    ``workflow_id`` is told when it was generated: a repeated call learns the first one's."""
 
     run_id: str
     started: bool
+    workflow_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

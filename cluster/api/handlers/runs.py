@@ -71,13 +71,14 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
     command = replace(
         command,
         workflow_id=workflow_id,
+        id_generated=not command.workflow_id,
         run_id=new_run_id(),
         traceparent=traceparent,
         tracestate=command.tracestate[:512] if traceparent else "",
     )
     answer = await execute(node, command)
     assert isinstance(answer, Started)
-    return StartedRun(workflow_id, answer.run_id, answer.started)
+    return StartedRun(answer.workflow_id or workflow_id, answer.run_id, answer.started)
 
 
 async def change(node: NodeServices, command: SignalRun | TerminateRun | CancelRun) -> None:

@@ -96,7 +96,7 @@ class RegisterTypes(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_types: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "request_id", "traceparent", "tracestate")
+    __slots__ = ("namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "request_id", "traceparent", "tracestate", "id_generated")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +109,7 @@ class StartRun(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    ID_GENERATED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     run_id: str
@@ -121,7 +122,8 @@ class StartRun(_message.Message):
     request_id: str
     traceparent: str
     tracestate: str
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[int] = ..., id_conflict_policy: _Optional[int] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ...) -> None: ...
+    id_generated: bool
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[int] = ..., id_conflict_policy: _Optional[int] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., id_generated: bool = ...) -> None: ...
 
 class SignalRun(_message.Message):
     __slots__ = ("namespace", "workflow_id", "run_id", "name", "payload", "request_id")
@@ -400,12 +402,14 @@ class Answer(_message.Message):
     def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ...) -> None: ...
 
 class Started(_message.Message):
-    __slots__ = ("run_id", "started")
+    __slots__ = ("run_id", "started", "workflow_id")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     started: bool
-    def __init__(self, run_id: _Optional[str] = ..., started: bool = ...) -> None: ...
+    workflow_id: str
+    def __init__(self, run_id: _Optional[str] = ..., started: bool = ..., workflow_id: _Optional[str] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
