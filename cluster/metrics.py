@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from raftflow.engine.effects import DropLease, Effect, HistoryGrew, StepResolved
 
 # A `_created` series beside every counter doubles what is scraped and says nothing we need.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 ROLES = ("follower", "candidate", "leader")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

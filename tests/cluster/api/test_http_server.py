@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from eventually import eventually
 from json_client import Client
 from single_node import Served
 
-from raftflow.cluster.api.http_server import encode
 from raftflow.cluster.api.page import Page
 from raftflow.cluster.errors import Overloaded, Unavailable
 from raftflow.engine.commands import RegisterTypes
@@ -167,6 +165,16 @@ async def test_the_page_is_guarded(served: Served, client: Client, tmp_path: Pat
         assert (await client.get(path)).status == 404
 
 
-@pytest.mark.parametrize("value", ["ä", "🙂", "\x7f", "\u2028"])
-def test_answers_are_ascii(value: Any) -> None:
-    assert encode({"x": value}).isascii()
+async def test_broken_http_is_refused_in_silence(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await raw(served, b"GET / HTTP/1.1\r\nContent-Length: abc\r\n\r\n")
+    assert b" 400 " in await reader.readline()
+    writer.close()
+    assert not caplog.records
+
+
+async def test_a_request_target_may_have_scheme_and_host(served: Served) -> None:
+    reader, writer = await raw(served, b"GET http://node/api/ready HTTP/1.1\r\nHost: node\r\n\r\n")
+    assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+    writer.close()
