@@ -231,7 +231,8 @@ class HttpServer:
             return
         response.headers["Vary"] = "Origin"
         members = self._node.consensus.peers().values()
-        if any(member.http and origin == f"http://{member.http}" for member in members):
+        named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
+        if any(member.http and named == f"http://{member.http}" for member in members):
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
 
