@@ -97,7 +97,6 @@ class Limits:
 
     payload_bytes: int = setting(2 * MIB, "Largest input, output, signal or detail.")
     request_body_bytes: int = setting(8 * MIB, "Largest body of one JSON or gRPC request.")
-    id_bytes: int = setting(1000, "Longest workflow id, step name or signal name, in UTF-8 bytes.")
     history_events: int = setting(50_000, "Events in one history before the run is suspended.")
     history_bytes: int = setting(50 * MIB, "Size of one history before the run is suspended.")
     open_steps: int = setting(2_000, "Steps of one run in flight at once.")
@@ -116,7 +115,7 @@ class Storage:
         10_000, "Log entries kept after compaction, so that a slow follower needs no snapshot."
     )
     checkpoint_interval_ms: int = setting(
-        10_000, "How often the state is fsynced and the log before it may be dropped."
+        5_000, "How often the state is fsynced, after which the log before it may be dropped."
     )
 
 

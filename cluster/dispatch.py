@@ -75,6 +75,9 @@ class Dispatch:
         self._node_id = node_id
         self._limits = limits
         self._leader_wait = leader_wait_ms / 1_000
+        # Names this process's polls: grants to those of a former life are replayed at start.
+        self._life = secrets.token_hex(6)
+        self._polls = 0
         self._parked: dict[str, _Parked] = {}
         self._added: dict[str, node_pb2.Poll] = {}
         self._withdrawn: list[str] = []
@@ -179,8 +182,9 @@ class Dispatch:
         worker_id: str,
         timeout_ms: int,
     ) -> DecisionTask | ActivityTask | None:
+        self._polls += 1
         poll = node_pb2.Poll(
-            poll_id=secrets.token_hex(8),
+            poll_id=f"{self._life}.{self._polls}",
             kind=kind,
             namespace=namespace,
             task_queue=task_queue,
@@ -212,6 +216,9 @@ class Dispatch:
             self._schedule_announcement()
 
     def _deliver(self, effect: DeliverTask) -> None:
+        if not effect.poll_id.startswith(self._life):
+            # Its worker may be at work: only the end of the lease may take the task away.
+            return
         parked = self._parked.get(effect.poll_id)
         if parked is None or parked.future.done():
             self.return_task(effect.run.namespace, effect.run.workflow_id, effect.token)

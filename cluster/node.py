@@ -37,7 +37,7 @@ from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
-from raftflow.cluster.store import Store
+from raftflow.cluster.store import Store, StoreSettings, WriterTimes
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
 from raftflow.engine.limits import Limits
@@ -63,7 +63,7 @@ class Node:
             str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
         )
         exits.callback(claim.lock.release)
-        store = await Store.open(str(config.data_dir / "state.db"), on_fatal=self._fatal)
+        store = await _open_store(config, self._fatal)
         exits.push_async_callback(store.close)
         limits = _engine_limits(config)
         self.replica = replica = Replica(
@@ -234,6 +234,12 @@ class Node:
             workflow_tasks=self.duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
         )
+
+
+async def _open_store(config: Config, on_fatal: Callable[[Exception], None]) -> Store:
+    times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
+    path = config.data_dir / "state.db"
+    return await Store.open(path, settings=StoreSettings(times=times), on_fatal=on_fatal)
 
 
 def _engine_limits(config: Config) -> Limits:

@@ -123,7 +123,8 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
     verdict = None
     try:
         if isinstance(command, IDENTIFIED) and command.request_id:
-            key = (command.namespace, command.request_id)
+            key = request_key(command)
+            assert key is not None
             digest = payload_digest(command)
             known = remembered(ctx, key, digest)
             if known is not None:

@@ -26,10 +26,13 @@ IDENTIFIED = (CreateNamespace, StartRun, SignalRun, TerminateRun, CancelRun)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
-    """The key under which the command's request id is remembered; None when it has none."""
-    if isinstance(command, IDENTIFIED) and command.request_id:
-        return (command.namespace, command.request_id)
-    return None
+    """The key under which the command's request id is remembered; None when it has none. What is
+    sent to a workflow has ids of that workflow; a line feed stands in no id."""
+    if not isinstance(command, IDENTIFIED) or not command.request_id:
+        return None
+    if isinstance(command, SignalRun | TerminateRun | CancelRun):
+        return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
+    return (command.namespace, command.request_id)
 
 
 def payload_digest(command: Identified) -> bytes:
@@ -66,7 +69,8 @@ def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | No
         return None
     if record.payload_digest == digest:
         return record.answer
-    message = f"request id {key[1]!r} was used for another request"
+    given = key[1].rpartition("\n")[2]
+    message = f"request id {given!r} was used for another request"
     return Rejection(reason=Reason.REQUEST_ID_REUSED, message=message)
 
 

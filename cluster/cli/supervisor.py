@@ -19,6 +19,7 @@ from pathlib import Path
 from raftflow.cluster.cli import devfile
 from raftflow.cluster.cli.devfile import DevCluster, DevNode
 from raftflow.cluster.cli.errors import CommandError
+from raftflow.cluster.cli.output import printable
 
 POLL_S = 0.05
 HEALTH_POLL_S = 0.2
@@ -27,6 +28,7 @@ STOP_TIMEOUT_S = 15.0
 RESTART_PAUSE_S = 1.0
 SERVE = (sys.executable, "-m", "raftflow.cluster.cli.main", "serve")
 PR_SET_PDEATHSIG = 1
+LAST_WORDS_BYTES = 4096
 # Meant for one node, it would be wrong for the others.
 PER_NODE_VARIABLES = "RAFTFLOW_ADVERTISE_"
 
@@ -126,7 +128,8 @@ class Supervisor:
                 continue
             del self._processes[node_id]
             self._record(node_id, None)
-            self._say(f"{node_id} {_ending(status)}; {self._next_step(node_id)}")
+            said = f" ({self._last_words(node_id)})" if status > 0 else ""
+            self._say(f"{node_id} {_ending(status)}{said}; {self._next_step(node_id)}")
         if not self._processes and not self._restart_at and not self._ready:
             self._stopping = True
             raise CommandError(f"no node came up; the last words are in {self._log_hint()}")
@@ -184,6 +187,13 @@ class Supervisor:
 
     def _log_path(self, node_id: str) -> Path:
         return self._cluster.directory / f"{node_id}.log"
+
+    def _last_words(self, node_id: str) -> str:
+        """The last line of its log: a node that refuses to start says there why."""
+        with self._log_path(node_id).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        return printable(lines[-1]) if lines else "it said nothing"
 
     def _log_hint(self) -> str:
         return str(self._cluster.directory / "n*.log")

@@ -203,16 +203,10 @@ def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> 
     if printer.format == "json":
         printer.document(page | {"events": events})
         return
-    general = ("event_id", "type", "time")
     printer.rows(
         ("id", "time", "event", "details"),
         [
-            (
-                event["event_id"],
-                printer.moment(event["time"]),
-                event["type"],
-                shortened(" ".join(f"{k}={v}" for k, v in event.items() if k not in general), 100),
-            )
+            (event["event_id"], printer.moment(event["time"]), event["type"], _details(event))
             for event in events
         ],
     )
@@ -327,6 +321,16 @@ def _payload(name: str, text: str | None, file: Path | None) -> dict[str, str]:
 def _shown(holder: dict[str, Any], name: str) -> str | None:
     encoded = holder.get(f"{name}_base64")
     return f"base64:{encoded}" if encoded is not None else holder.get(name)
+
+
+def _details(event: dict[str, Any]) -> str:
+    """What is particular to this type of event; empty fields are left out."""
+    general = ("event_id", "type", "time")
+    return " ".join(
+        f"{name}={shortened(value, 200)}"
+        for name, value in event.items()
+        if name not in general and value not in ("", 0, None)
+    )
 
 
 def _waiting(item: dict[str, Any]) -> str:

@@ -2,6 +2,8 @@
 // on with the others, whose addresses /api/cluster told.
 
 const READ_TIMEOUT_MS = 7000;
+// A node says at once how the cluster is, leader or not: silence means that it is paused or cut off.
+const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
 
 export class ApiError extends Error {
@@ -40,22 +42,27 @@ export class Api {
   }
 
   get(path, query = {}) {
-    return this.request("GET", path, query);
+    return this.request("GET", path, query, READ_TIMEOUT_MS);
+  }
+
+  cluster() {
+    return this.request("GET", "/api/cluster", {}, STATUS_TIMEOUT_MS);
   }
 
   // The same request id however often it is sent: no second effect on any node.
   post(path, body) {
-    return this.request("POST", path, {}, { ...body, request_id: requestId() });
+    const named = { ...body, request_id: requestId() };
+    return this.request("POST", path, {}, WRITE_TIMEOUT_MS, named);
   }
 
-  async request(method, path, query, body) {
+  async request(method, path, query, timeout, body) {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
     const search = given.length ? `?${new URLSearchParams(given)}` : "";
     const problems = [];
     for (let tries = this.bases.length; tries > 0; tries -= 1) {
       const base = this.base;
       try {
-        const answer = await this.send(`${base}${path}${search}`, method, body);
+        const answer = await this.send(`${base}${path}${search}`, method, timeout, body);
         if (answer.status !== 503) return await accepted(answer);
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
@@ -69,7 +76,7 @@ export class Api {
     throw new Unreachable(problems);
   }
 
-  send(url, method, body) {
+  send(url, method, timeout, body) {
     const headers = {};
     if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
     if (body) headers["Content-Type"] = "application/json";
@@ -79,7 +86,7 @@ export class Api {
       body: body && JSON.stringify(body),
       cache: "no-store",
       credentials: "omit",
-      signal: AbortSignal.timeout(method === "GET" ? READ_TIMEOUT_MS : WRITE_TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeout),
     });
   }
 }

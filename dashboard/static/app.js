@@ -69,7 +69,7 @@ async function refresh() {
   const note = (error) => problems.push(error);
   await Promise.all([
     api
-      .get("/api/cluster")
+      .cluster()
       .then((cluster) => {
         api.learn(cluster.nodes);
         showNodes(cluster, api.base);

@@ -67,6 +67,11 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+// An instant or an age is round: 5 s says more than 5.00 s.
+export function roundDuration(ms) {
+  return duration(ms).replace(/\.0+ s$/, " s");
+}
+
 export function localTime(iso) {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return iso || "";

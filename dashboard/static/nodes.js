@@ -1,6 +1,6 @@
 // The nodes of the cluster: who leads, and how far each one is.
 
-import { count, duration, h, reconcile, setText } from "./dom.js";
+import { count, h, reconcile, roundDuration, setText } from "./dom.js";
 
 export function showNodes(cluster, answeredBy) {
   const leader = cluster.leader ? `${cluster.leader} leads` : "no leader";
@@ -44,7 +44,7 @@ function card(node) {
 
 function heard({ last_contact_ms: ms }) {
   if (ms === undefined || ms === null) return "–";
-  return ms < 1000 ? "now" : `${duration(ms)} ago`;
+  return ms < 1000 ? "now" : `${roundDuration(ms)} ago`;
 }
 
 function fact(name, value) {

@@ -2,7 +2,7 @@
 
 import { workflowPath } from "./api.js";
 import { ask } from "./dialogs.js";
-import { count, duration, h, localTime, payload, pill, reconcile } from "./dom.js";
+import { count, duration, h, localTime, payload, pill, reconcile, roundDuration } from "./dom.js";
 import { ticks, timeline } from "./timeline.js";
 
 const OPEN = new Set(["RUNNING", "WAITING", "PAUSED", "UNKNOWN"]);
@@ -284,8 +284,7 @@ function place(bar, from, to) {
 }
 
 function tick(ms, length) {
-  // Instants are round: 5 s says more than 5.00 s.
-  const mark = h("span", {}, ms === 0 ? "0" : duration(ms).replace(/\.0+ s$/, " s"));
+  const mark = h("span", {}, ms === 0 ? "0" : roundDuration(ms));
   mark.style.left = `${(ms / length) * 100}%`;
   return mark;
 }

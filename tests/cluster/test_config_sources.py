@@ -55,7 +55,7 @@ def test_activity_policies(tmp_path: Path) -> None:
     ("toml", "message"),
     [
         ("heartbeat = 1", "heartbeat (from {file}): unknown setting; did you mean heartbeat_ms?"),
-        ("[limits]\nid = 1", "limits.id (from {file}): unknown setting; did you mean"),
+        ("[limits]\nevents = 1", "limits.events (from {file}): unknown setting; did you mean"),
         ("limits = 3", "limits (from {file}): must be a table"),
         ("lease_ms = true", "lease_ms (from {file}): True is not milliseconds"),
         ("lease_ms = 1", "lease_ms (from {file}): must be at least 100"),
@@ -103,3 +103,17 @@ def test_every_setting_is_reachable_and_documented() -> None:
         "docs/configuration.md is out of date; put in what "
         "`python -c 'from raftflow.cluster.config_sources import *; print(markdown_table())'` says"
     )
+
+
+def test_no_setting_is_without_effect() -> None:
+    """A setting that nothing reads is a lie to whoever sets it."""
+    package = DOCS.parents[1] / "cluster"
+    config_modules = {package / "config.py", package / "config_sources.py"}
+    modules = set(package.rglob("*.py")) - config_modules
+    source = "\n".join(path.read_text("utf-8") for path in modules)
+    # The peers read this one: it is this node's entry in their `peers`.
+    read_in_config = {"peers", "raft_addr", "advertise_raft_addr"}
+    for known in SETTINGS:
+        leaf = known.name.rpartition(".")[2]
+        if leaf not in read_in_config:
+            assert f".{leaf}" in source, f"{known.name}: use it, or drop it from the configuration"

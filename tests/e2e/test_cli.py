@@ -38,7 +38,10 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    """Its one workflow type has no worker: runs of it stay where they are."""
     with dev_cluster(tmp_path_factory.mktemp("cli") / "cluster") as running:
+        types = {"workflow_types": ["Parked"], "worker_id": "nobody"}
+        running.call("n1", "POST", "/api/workflow-types", types)
         yield running
 
 
@@ -58,7 +61,7 @@ def test_status_shows_one_leader(raftflow: Shell) -> None:
 
 
 def test_a_parked_run_is_started_seen_signalled_and_ended(raftflow: Shell) -> None:
-    start = ("workflow", "start", "OrderSaga", "--id", ODD_ID, "--input", "book", "-o", "json")
+    start = ("workflow", "start", "Parked", "--id", ODD_ID, "--input", "book", "-o", "json")
     started = json.loads(raftflow(*start))
     assert started["workflow_id"] == ODD_ID
     assert raftflow.run(*start).returncode == 1
@@ -82,7 +85,7 @@ def test_a_parked_run_is_started_seen_signalled_and_ended(raftflow: Shell) -> No
 
 
 def test_a_wait_is_over_as_soon_as_the_run_is(raftflow: Shell) -> None:
-    raftflow("workflow", "start", "OrderSaga", "--id", "to-cancel")
+    raftflow("workflow", "start", "Parked", "--id", "to-cancel")
     threading.Timer(0.5, lambda: raftflow("workflow", "cancel", "to-cancel")).start()
     waited = raftflow.run("workflow", "result", "to-cancel")
     assert b"to-cancel ended CANCELLED" in waited.stderr
@@ -96,7 +99,7 @@ def test_unknown_runs_are_not_found(raftflow: Shell) -> None:
 
 
 def test_a_history_is_exported_and_verified(raftflow: Shell, tmp_path: Path) -> None:
-    raftflow("workflow", "start", "OrderSaga", "--id", "to-export", "--input", "x" * 1000)
+    raftflow("workflow", "start", "Parked", "--id", "to-export", "--input", "x" * 1000)
     file = tmp_path / "run.history"
     raftflow("history", "export", "to-export", "-f", str(file))
     verify = [sys.executable, "-m", "raftflow.cluster.cli.main", "history", "verify", str(file)]
@@ -138,7 +141,7 @@ def test_the_loss_of_a_node_is_bridged(cluster: DevCluster, raftflow: Shell) -> 
     directory = ["--data-dir", str(cluster.directory)]
     assert subprocess.run([*command, "kill", first, *directory], check=False).returncode == 0
     assert cluster.entry(first)["pid"] is None
-    raftflow("workflow", "start", "OrderSaga", "--id", "meanwhile")
+    raftflow("workflow", "start", "Parked", "--id", "meanwhile")
     assert subprocess.run([*command, "start", first, *directory], check=False).returncode == 0
     wait_for("the node is ready again", lambda: is_ready(cluster.http(first)))
     run = call(cluster.http(first), "GET", "/api/workflows/meanwhile")

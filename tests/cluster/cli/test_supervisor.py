@@ -169,7 +169,7 @@ def test_restart_brings_a_dead_node_back(dev: Callable[..., Dev]) -> None:
 def test_nothing_comes_up(dev: Callable[..., Dev]) -> None:
     cluster = dev(FAKE_NODE="broken")
     printed = "\n".join(cluster.until("raftflow.cluster.cli.errors.CommandError: no node came up"))
-    assert "n1 ended with status 1" in printed
+    assert "n1 ended with status 1 (cannot start); it stays dead" in printed
     assert cluster.process.wait(DEADLINE_S) == 1
 
 
