@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from raftflow.engine.effects import DropLease, Effect, HistoryGrew, StepResolved
+
+# A `_created` series beside every counter doubles what is scraped and says nothing we need.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 ROLES = ("follower", "candidate", "leader")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

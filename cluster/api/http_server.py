@@ -7,7 +7,7 @@ it would have got goes to somebody else.
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 
 from raftflow.cluster.api import json_routes
 from raftflow.cluster.api.auth import identify
+from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.json_routes import Answer, Methods, Request, Route
 from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.services import NodeServices
@@ -29,12 +30,12 @@ from raftflow.cluster.errors import PortInUse, Unavailable
 log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
+# A poll names up to a thousand types in its query.
+_MAX_LINE_BYTES = 64 << 10
+_SILENT = logging.getLogger("raftflow.api.aiohttp")
+_SILENT.setLevel(logging.CRITICAL)
 _CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
-
-
-def encode(body: Any) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
 class HttpServer:
@@ -56,7 +57,11 @@ class HttpServer:
             request_factory=self._request,
             handler_cancellation=True,
             access_log=None,
+            # A traceback for each broken request line would let anybody fill the log; what our
+            # own code raises is logged below.
+            logger=_SILENT,
             auto_decompress=False,
+            max_line_size=_MAX_LINE_BYTES,
             keepalive_timeout=75.0,
         )
         self._server = await listen(self._web, host, port, "http")
@@ -92,7 +97,7 @@ class HttpServer:
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         begun = time.perf_counter()
-        raw_path, _, query = http.raw_path.partition("?")
+        raw_path, _, query = _origin_form(http.raw_path).partition("?")
         name = "Page"
         error: ApiError | None = None
         try:
@@ -183,7 +188,8 @@ class HttpServer:
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
         headers["Content-Type"] = _JSON
-        return web.Response(status=answer.status, headers=headers, body=encode(answer.body))
+        content = await encode_answer(answer.body)
+        return web.Response(status=answer.status, headers=headers, body=content)
 
     def _static(self, http: web.BaseRequest, path: str) -> web.Response:
         file = self._page.find(path)
@@ -225,7 +231,8 @@ class HttpServer:
             return
         response.headers["Vary"] = "Origin"
         members = self._node.consensus.peers().values()
-        if any(member.http and origin == f"http://{member.http}" for member in members):
+        named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
+        if any(member.http and named == f"http://{member.http}" for member in members):
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
 
@@ -240,6 +247,13 @@ async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Serve
             f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "
             "Stop what listens there or choose another address for this node."
         ) from None
+
+
+def _origin_form(target: str) -> str:
+    """The path of a request target; clients of a proxy send it with scheme and host."""
+    if target.startswith("/"):
+        return target
+    return "/" + target.partition("://")[2].partition("/")[2]
 
 
 def _route(http: web.BaseRequest, methods: Methods) -> Route:

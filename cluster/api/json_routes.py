@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_completion
+from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import admin, runs, tasks
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import (
@@ -220,7 +221,7 @@ async def describe(request: Request) -> Answer:
 async def runs_of(request: Request) -> Answer:
     request.query(frozenset())
     found = await runs.runs_of(request.node, request.namespace, request.workflow_id)
-    return Answer(200, {"runs": [views.run_summary(run) for run in found]})
+    return Answer(200, {"runs": Rows(found, views.run_summary)})
 
 
 async def history(request: Request) -> Answer:
@@ -351,7 +352,7 @@ async def poll_activity(request: Request) -> Answer:
         found = await tasks.poll_activities(request.node, poll, most)
         if not found:
             return NOTHING_CAME
-        body = {"tasks": [views.activity_task(task) for task in found]}
+        body = {"tasks": Rows(found, views.activity_task)}
         return Answer(200, body, tasks=tuple(found))
     task = await tasks.poll_activity(request.node, poll)
     if task is None:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, cast
 
+from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
 from raftflow.cluster.api.payloads import put_payload, timestamp
 from raftflow.cluster.codec.events import decode_event
@@ -40,7 +41,7 @@ def run_page(wanted: RunFilter, page: RunPage) -> dict[str, Any]:
         "total_exact": page.total_exact,
         "offset": wanted.offset,
         "limit": wanted.limit,
-        "workflows": [run_summary(run) for run in page.runs],
+        "workflows": Rows(page.runs, run_summary),
     }
     if page.next_cursor:
         view["next_cursor"] = page.next_cursor
@@ -59,8 +60,9 @@ def described(found: DescribedRun) -> dict[str, Any]:
         "updated_at": timestamp(run.updated_ms),
         "task_queue": run.task_queue,
         "search_attributes": {},
-        "steps": [_step(step) for step in run.steps],
-        "signals": [_signal(signal, taken=True) for signal in found.signals],
+        # Rendered at once: the run may move on while a long answer is written.
+        "steps": Rows([_step(step) for step in run.steps], _same),
+        "signals": Rows(found.signals, _signal),
         "waiting_on": [_waiting(run, wait) for wait in waiting_on(run)],
     }
     put_payload(view, "input", run.input)
@@ -88,8 +90,12 @@ def history_page(page: HistoryPage) -> dict[str, Any]:
         "workflow_type": run.workflow_type,
         "status": run.status.name,
         "history_length": page.length,
-        "events": [history_event(decode_event(unframe(record))) for record in page.records],
+        "events": Rows(page.records, _record),
     }
+
+
+def _record(record: bytes) -> dict[str, Any]:
+    return history_event(decode_event(unframe(record)))
 
 
 def history_event(event: Event) -> dict[str, Any]:
@@ -149,8 +155,8 @@ def decision_task(task: DecisionTask) -> dict[str, Any]:
         "cancel_requested_event_id": 0,
         "cancel_requested_at": "",
         "cancel_reason": "",
-        "steps": [_step_outcome(step) for step in task.steps],
-        "signals": [_signal(signal, taken=False) for signal in task.signals],
+        "steps": Rows(task.steps, _step_outcome),
+        "signals": Rows(task.signals, _untaken),
     }
     put_payload(view, "input", task.input)
     return view
@@ -223,14 +229,18 @@ def _step(step: Step) -> dict[str, Any]:
     return view
 
 
-def _signal(signal: Signal, *, taken: bool) -> dict[str, Any]:
+def _untaken(signal: Signal) -> dict[str, Any]:
     view: dict[str, Any] = {"name": signal.name}
     put_payload(view, "payload", signal.payload)
-    if taken:
-        view["event_id"] = signal.event_id
-        view["received_at"] = timestamp(signal.time_ms)
-        if signal.taken_by:
-            view["taken_by"] = signal.taken_by
+    return view
+
+
+def _signal(signal: Signal) -> dict[str, Any]:
+    view = _untaken(signal)
+    view["event_id"] = signal.event_id
+    view["received_at"] = timestamp(signal.time_ms)
+    if signal.taken_by:
+        view["taken_by"] = signal.taken_by
     return view
 
 
@@ -257,15 +267,19 @@ def wait_since_ms(run: Run, wait: WaitView) -> int:
 
 def wait_detail(wait: WaitView) -> str:
     """One clause for people: what has to happen."""
-    attempt = f"attempt {wait.attempt} " if wait.kind == "ACTIVITY" and wait.attempt else ""
+    what = f"attempt {wait.attempt}" if wait.kind == "ACTIVITY" else "decision"
     match wait.task:
         case TaskState.QUEUED:
-            return f"{attempt}queued on {wait.task_queue}: no worker has taken it yet"
+            return f"{what} queued on {wait.task_queue}: no worker has taken it yet"
         case TaskState.LEASED:
-            return f"{attempt}out with worker {wait.worker_id or '(unnamed)'}"
+            return f"{what} out with worker {wait.worker_id or '(unnamed)'}"
         case TaskState.BACKOFF:
-            return f"{attempt}failed: the next one follows after a pause"
+            return f"{what} offered again after a pause"
     return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
+
+
+def _same(view: dict[str, Any]) -> dict[str, Any]:
+    return view
 
 
 def _texts(view: dict[str, Any], **texts: str) -> None:

@@ -59,6 +59,8 @@ class SingleNode:
     snapshot_age_seconds: float = 0.0
     handlers: dict[str, Any] = field(default_factory=dict)
     config: Any = None
+    leader: str = "n1"
+    members: dict[str, Any] = field(default_factory=dict)
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -315,7 +317,7 @@ class SingleNode:
         return SimpleNamespace(
             role=Role.LEADER,
             term=1,
-            leader="n1",
+            leader=self.leader,
             commit_index=index,
             flushed_index=index,
             leader_contact_s=0.0,
@@ -333,7 +335,7 @@ class SingleNode:
             version="0.1.0",
             connected=True,
         )
-        return {"n1": own}
+        return {"n1": own, **self.members}
 
     def wall_ms(self) -> int:
         return self.harness.time_ms

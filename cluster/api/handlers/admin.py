@@ -91,9 +91,9 @@ def serve_status(node: NodeServices) -> None:
 
 
 def own_row(node: NodeServices) -> dict[str, Any]:
-    """What only this node knows of itself."""
+    """What only this node knows: of itself and, when it leads, of its followers."""
     status = node.consensus.status()
-    return {
+    row: dict[str, Any] = {
         "role": status.role.value,
         "term": status.term,
         "commit_index": status.commit_index,
@@ -103,49 +103,38 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
     }
+    if status.leader == node.config.node_id:
+        followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
+        own = {"match_index": status.flushed_index, "last_contact_ms": 0}
+        row["followers"] = {**followers, node.config.node_id: own}
+    return row
+
+
+def _followed(seen: Any) -> dict[str, int | None]:
+    contact_s = seen.last_contact_s
+    return {
+        "match_index": seen.match_index,
+        "last_contact_ms": None if contact_s is None else round(contact_s * 1_000),
+    }
 
 
 async def cluster(node: NodeServices) -> dict[str, Any]:
-    """Every voter as it says itself, as far as it answers; match index and contact as seen here."""
+    """Every voter as it says itself, as far as it answers; match index and last contact as the
+    leader sees them."""
     status = node.consensus.status()
     peers = node.consensus.peers()
-    reports = await asyncio.gather(*(_report(node, peer) for peer in peers))
-    rows = []
-    for (peer, info), report in zip(peers.items(), reports, strict=True):
-        seen = status.peers.get(peer)
-        own = peer == node.config.node_id
-        contact = None if seen is None else seen.last_contact_s
-        if contact is None and peer == status.leader and not own:
-            contact = status.leader_contact_s
-        leading = status.leader == node.config.node_id
-        row = {
-            "id": peer,
-            "role": report.get("role", "unknown"),
-            "http": info.http,
-            "grpc": info.grpc,
-            "raft": info.raft,
-            "metrics": info.metrics,
-            "term": report.get("term"),
-            "commit_index": report.get("commit_index"),
-            "applied_index": report.get("applied_index"),
-            "match_index": seen.match_index if leading and seen is not None else None,
-            "lag": _lag(status.commit_index, report),
-            "last_contact_ms": 0 if own else None if contact is None else round(contact * 1_000),
-            "snapshot_index": report.get("snapshot_index"),
-            "snapshot_age_seconds": report.get("snapshot_age_seconds"),
-            "disk_free_bytes": report.get("disk_free_bytes"),
-            "version": report.get("version") or info.version,
-            "connected": bool(info.connected),
-        }
-        if own and leading:
-            row["match_index"] = status.flushed_index
-        rows.append(row)
+    found = await asyncio.gather(*(_report(node, peer) for peer in peers))
+    reports = dict(zip(peers, found, strict=True))
+    followers = reports.get(status.leader or "", {}).get("followers", {})
     return {
         "cluster_id": node.config.cluster_id,
         "node": node.config.node_id,
         "leader": status.leader,
         "term": status.term,
-        "nodes": rows,
+        "nodes": [
+            _row(info, reports[peer], followers.get(peer, {}), status.commit_index)
+            for peer, info in peers.items()
+        ],
         "elections": [
             {
                 "at": timestamp(_wall_ms(node, election.at_s)),
@@ -158,14 +147,34 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
     }
 
 
+def _row(
+    info: Any, report: dict[str, Any], followed: dict[str, Any], commit_index: int
+) -> dict[str, Any]:
+    applied_index = report.get("applied_index")
+    return {
+        "id": info.id,
+        "role": report.get("role", "unknown"),
+        "http": info.http,
+        "grpc": info.grpc,
+        "raft": info.raft,
+        "metrics": info.metrics,
+        "term": report.get("term"),
+        "commit_index": report.get("commit_index"),
+        "applied_index": applied_index,
+        "match_index": followed.get("match_index"),
+        "lag": None if applied_index is None else max(0, commit_index - applied_index),
+        "last_contact_ms": followed.get("last_contact_ms"),
+        "snapshot_index": report.get("snapshot_index"),
+        "snapshot_age_seconds": report.get("snapshot_age_seconds"),
+        "disk_free_bytes": report.get("disk_free_bytes"),
+        "version": report.get("version") or info.version,
+        "connected": bool(info.connected),
+    }
+
+
 def _wall_ms(node: NodeServices, monotonic_s: float) -> int:
     """When that was by this node's wall clock."""
     return node.clock.wall_ms() - round((time.monotonic() - monotonic_s) * 1_000)
-
-
-def _lag(commit_index: int, report: dict[str, Any]) -> int | None:
-    applied = report.get("applied_index")
-    return None if applied is None else max(0, commit_index - applied)
 
 
 async def _report(node: NodeServices, peer: str) -> dict[str, Any]:

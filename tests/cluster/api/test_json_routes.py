@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -188,13 +189,14 @@ async def test_the_same_request_id_twice(client: Client) -> None:
     assert (other.status, other.json["reason"]) == (409, "REQUEST_ID_REUSED")
 
 
-async def test_the_same_request_id_twice_without_a_workflow_id(client: Client) -> None:
-    await started(client)
-    body = {"type": "Order", "input": "book", "request_id": "r2"}
-    first = await client.post("/api/workflows", body)
-    again = await client.post("/api/workflows", body)
-    assert (first.status, again.status) == (201, 201)
-    assert again.json == first.json
+async def test_a_start_without_an_id_is_repeatable(client: Client) -> None:
+    await client.post("/api/workflow-types", {"workflow_types": ["Order"]})
+    body = {"type": "Order", "input": "book", "request_id": "r1"}
+    first = (await client.post("/api/workflows", body)).json
+    assert re.fullmatch(r"Order-\d{13}-[0-9a-f]{8}", first["workflow_id"])
+    assert (await client.post("/api/workflows", body)).json == first
+    other = (await client.post("/api/workflows", body | {"request_id": "r2"})).json
+    assert other["workflow_id"] != first["workflow_id"]
 
 
 async def test_ending_a_run(client: Client) -> None:
