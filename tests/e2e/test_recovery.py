@@ -148,16 +148,23 @@ def test_killed_in_the_middle_of_a_decision(shared: tuple[DevCluster, WorkerProc
         "task_token": task["task_token"],
         "command": {"type": "complete_workflow", "output": "by hand"},
     }
-    try:
-        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
-    except HttpError as error:
-        assert error.status == 409  # its deadline struck first: it is handed out again
+    # Its deadline of two seconds may strike first: then it is handed out again.
+    if not completes(cluster, answer):
         again = cluster.call(
             cluster.ids()[1], "GET", "/api/workflow-tasks?types=ByHand&worker_id=hand"
         )
-        answer["task_token"] = again["task_token"]
-        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
+        assert completes(cluster, {**answer, "task_token": again["task_token"]})
     assert finish(cluster, "decision")["output"] == "by hand"
+
+
+def completes(cluster: DevCluster, answer: dict[str, Any]) -> bool:
+    try:
+        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
+    except HttpError as error:
+        if error.status != 409:
+            raise
+        return False
+    return True
 
 
 def test_killed_in_a_retry_backoff(shared: tuple[DevCluster, WorkerProcess]) -> None:
@@ -172,7 +179,7 @@ def test_killed_in_a_retry_backoff(shared: tuple[DevCluster, WorkerProcess]) -> 
 
 
 def backs_off(run: dict[str, Any]) -> bool:
-    return any(wait["detail"].startswith("next attempt") for wait in run["waiting_on"])
+    return any("after a pause" in wait["detail"] for wait in run["waiting_on"])
 
 
 def test_a_closed_run_stays_as_it_was(shared: tuple[DevCluster, WorkerProcess]) -> None:
