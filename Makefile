@@ -34,6 +34,9 @@ types: $(STAMP) ## mypy --strict
 proto: $(STAMP) ## generate the protobuf stubs again
 	$(BIN)/python -m raftflow.proto.generate
 
+sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one
+	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
+
 ci: ## what CI runs
 	bash .ci/run
 

@@ -238,7 +238,7 @@ class Node:
 
 async def _open_store(config: Config, on_fatal: Callable[[Exception], None]) -> Store:
     times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
-    path = str(config.data_dir / "state.db")
+    path = config.data_dir / "state.db"
     return await Store.open(path, settings=StoreSettings(times=times), on_fatal=on_fatal)
 
 

@@ -95,7 +95,6 @@ class Replica:
     def attach(self, consensus: Consensus) -> None:
         """Begin to apply."""
         self._consensus = consensus
-        self._store.on_fatal = self._fatal
         self._task = asyncio.create_task(self._run(), name="replica")
 
     async def stop(self) -> None:
@@ -273,7 +272,7 @@ class Replica:
             batch.index,
             batch.term,
             batch.time_ms,
-            roll(before.digest, batch.index, rows),
+            roll(before.digest, batch.index, (b"".join(rows),)),  # each is framed
             before.next_run_no + len(opened),
         )
 

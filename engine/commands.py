@@ -36,6 +36,7 @@ class TimerKind(IntEnum):
     RETRY = 2  # the backoff before an activity's next attempt
     EXECUTION_TIMEOUT = 3  # sequence 0
     DECISION_BACKOFF = 4  # the pause after a refused decision; sequence 0
+    ACTIVITY_TIMEOUT = 5  # whichever of an activity's own timeouts ends first
 
 
 # ---- facts from outside -------------------------------------------------------------------
@@ -68,8 +69,7 @@ class StartRun:
     request_id: str
     traceparent: str = ""
     tracestate: str = ""
-    # The caller named no id: when it asks again, another one stands in ``workflow_id``.
-    id_generated: bool = False
+    workflow_id_generated: bool = False  # the caller named none: each try makes another one up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

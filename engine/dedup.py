@@ -36,19 +36,18 @@ def request_key(command: Command) -> tuple[str, str] | None:
 
 
 def payload_digest(command: Identified) -> bytes:
-    """What the caller said. The run id of a start is drawn anew by each node that takes the call,
-    and a trace header differs from try to try: neither is part of it."""
+    """What the caller said. The run id of a start (and a workflow id that the caller left open) is
+    made up anew by each node that takes the call, and trace headers differ from try to try: none of
+    them is part of it."""
     match command:
         case StartRun():
             return of_parts(
-                "start",
-                "" if command.id_generated else command.workflow_id,
+                f"start {command.execution_timeout_ms} "
+                f"{int(command.id_reuse_policy)} {int(command.id_conflict_policy)}",
+                "" if command.workflow_id_generated else command.workflow_id,
                 command.workflow_type,
                 command.task_queue,
                 command.input,
-                command.execution_timeout_ms,
-                int(command.id_reuse_policy),
-                int(command.id_conflict_policy),
             )
         case SignalRun():
             return of_parts(
@@ -59,7 +58,7 @@ def payload_digest(command: Identified) -> bytes:
         case CancelRun():
             return of_parts("cancel", command.workflow_id, command.run_id, command.reason)
         case CreateNamespace():
-            return of_parts("create_namespace", command.retention_ms)
+            return of_parts(f"create_namespace {command.retention_ms}")
 
 
 def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | None:

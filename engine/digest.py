@@ -20,11 +20,8 @@ def roll(previous: bytes, index: int, rows: Iterable[bytes]) -> bytes:
     return digest.digest()
 
 
-def of_parts(*parts: str | bytes | int) -> bytes:
-    """An unambiguous digest of a few fields."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        raw = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(raw))
-        digest.update(raw)
-    return digest.digest()
+def of_parts(*parts: str | bytes) -> bytes:
+    """An unambiguous digest of a few fields: their lengths, then their bytes."""
+    raw = [p if isinstance(p, bytes) else p.encode("utf-8", "surrogatepass") for p in parts]
+    lengths = ",".join([str(len(each)) for each in raw])
+    return blake2b(b"".join([lengths.encode(), b";", *raw]), digest_size=DIGEST_BYTES).digest()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,8 +35,7 @@ class WorkflowKey(NamedTuple):
     workflow_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class TokenParts:
+class TokenParts(NamedTuple):
     """What a task token says. ``number`` is the history length that a decision saw, or the
     sequence of an activity step; ``nonce`` is unique per grant."""
 
@@ -70,15 +68,16 @@ def format_token(parts: TokenParts) -> str:
 
 def parse_token(token: str) -> TokenParts | None:
     """Read a token back; None when it is not one of ours. A run id may contain dots."""
-    head, _, rest = token.partition(".")
-    encoded, _, rest = rest.partition(".")
-    pieces = rest.rsplit(".", 2)
-    if head != _TOKEN_VERSION or len(pieces) != 3:
+    head = token.split(".", 2)
+    if len(head) != 3 or head[0] != _TOKEN_VERSION:
         return None
-    run_id, number, nonce = pieces
+    tail = head[2].rsplit(".", 2)
+    if len(tail) != 3:
+        return None
+    run_id, number, nonce = tail
     if not (number.isascii() and number.isdigit() and len(number) <= 18):
         return None
-    namespace = _decode_namespace(encoded)
+    namespace = _decode_namespace(head[1])
     return None if namespace is None else TokenParts(namespace, run_id, int(number), nonce)
 
 
@@ -91,6 +90,7 @@ def _encode_namespace(namespace: str) -> str:
 def _decode_namespace(encoded: str) -> str | None:
     try:
         padded = encoded + "=" * (-len(encoded) % 4)
-        return base64.urlsafe_b64decode(padded.encode("ascii")).decode("utf-8")
+        raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
+        return raw.decode("utf-8") or None
     except (binascii.Error, UnicodeError, ValueError):
         return None

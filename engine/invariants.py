@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from raftflow.engine.commands import TimerKind
+from raftflow.engine.deadlines import deadline_of
 from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus, Task, TaskState
 
 Timers = Mapping[tuple[TimerKind, int], int]  # (kind, sequence) → when the timer fires
@@ -38,8 +39,11 @@ def armed_timers(run: Run) -> dict[tuple[TimerKind, int], int]:
             continue
         if step.kind is StepKind.TIMER:
             timers[TimerKind.STEP, step.sequence] = step.fire_at_ms
-        elif step.task.state is TaskState.BACKOFF:
+        if step.task.state is TaskState.BACKOFF:
             timers[TimerKind.RETRY, step.sequence] = step.task.backoff_until_ms
+        deadline = deadline_of(step)
+        if deadline is not None:
+            timers[TimerKind.ACTIVITY_TIMEOUT, step.sequence] = deadline.fire_at_ms
     return timers
 
 

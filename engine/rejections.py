@@ -40,7 +40,7 @@ class Rejection:
 @dataclass(frozen=True, slots=True)
 class Started:
     """The answer to StartRun: ``started`` is False when an existing run was returned.
-    ``workflow_id`` is told when it was generated: a repeated call learns the first one's."""
+    ``workflow_id`` is said when the call made it up: a repeated call made up another one."""
 
     run_id: str
     started: bool

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import EventBody
 
 
@@ -118,6 +119,13 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ActivityWithdrawn:
+    """A timeout of the whole step passed, wherever its task was. StepFailed follows."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityRequeued:
     """The backoff is over."""
 
@@ -128,6 +136,23 @@ class ActivityRequeued:
 class HeartbeatRecorded:
     sequence: int
     details: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TimerKept:
+    """Someone believed that a timer was due before it was: it stays armed."""
+
+    kind: TimerKind
+    sequence: int
+    fire_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseKept:
+    """Someone believed that a lease had been missed before it could be: it is held on.
+    ``sequence`` 0 is the decision."""
+
+    sequence: int
 
 
 Transition = (
@@ -148,6 +173,9 @@ Transition = (
     | AttemptFailed
     | ActivityRequeued
     | HeartbeatRecorded
+    | ActivityWithdrawn
+    | TimerKept
+    | LeaseKept
 )
 
 Move = EventBody | Transition

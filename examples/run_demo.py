@@ -5,6 +5,8 @@ Everything it starts it stops again, on Ctrl-C or with --once as soon as the sag
 
 import argparse
 import contextlib
+import fcntl
+import os
 import queue
 import shutil
 import signal
@@ -50,12 +52,22 @@ def port_is_free(port: int) -> bool:
         return True
 
 
-def free_offset() -> int:
-    """The first --port-offset whose ports are all free."""
+def ports_are_free(offset: int) -> bool:
+    return all(
+        port_is_free(first + offset + node) for first in FIRST_PORTS for node in range(NODES)
+    )
+
+
+def free_offset(stack: contextlib.ExitStack) -> int:
+    """The first --port-offset whose ports are all free, and that no other demo is about to use."""
     for offset in OFFSETS:
-        if all(
-            port_is_free(first + offset + node) for first in FIRST_PORTS for node in range(NODES)
-        ):
+        mark = Path(tempfile.gettempdir()) / f"raftflow-demo-{os.getuid()}-{offset}.lock"
+        lock = stack.enter_context(mark.open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        if ports_are_free(offset):
             return offset
     raise DemoError(f"no free ports at {FIRST_PORTS} plus any of {OFFSETS}; stop what uses them")
 
@@ -120,7 +132,7 @@ class Child:
 def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
     """Three nodes with a leader; their HTTP addresses."""
     for last in (False, False, True):
-        offset = free_offset()
+        offset = free_offset(stack)
         if offset:
             console.print(f"[yellow]The usual ports are taken; each is raised by {offset}.[/]")
         cluster = Child(
@@ -133,7 +145,7 @@ def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
             cluster.wait_for("ready", READY_TIMEOUT_S)
         except DemoError:
             # Somebody may have taken a port between the look and the start.
-            if last or cluster.process.poll() is None or free_offset() == offset:
+            if last or cluster.process.poll() is None or ports_are_free(offset):
                 raise
         else:
             return [f"http://127.0.0.1:{FIRST_PORTS[0] + offset + node}" for node in range(NODES)]

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from raftflow.raftlog import frame, hardstate, recovery, segment
 from raftflow.raftlog.disk import Disk
-from raftflow.raftlog.errors import JournalDamaged
+from raftflow.raftlog.errors import JournalDamaged, JournalError, naming
 from raftflow.raftlog.segment import Scan
 from raftflow.raftlog.terms import Terms
 
@@ -109,14 +109,14 @@ def records(directory: str, disk: Disk) -> Iterator[Record]:
         try:
             term, voted_for = hardstate.load(disk, directory)
             yield Vote(os.path.join(directory, hardstate.FILE), term, voted_for)
-        except JournalDamaged:
+        except JournalError:
             pass  # among the findings
     ids = segment.segment_ids(names)
     for segment_id in ids:
         try:
             scan, data = segment.scan(disk, directory, segment_id)
-        except JournalDamaged:
-            continue
+        except JournalError:
+            continue  # among the findings
         header = scan.header
         yield SegmentRecord(scan.path, *_header_fields(scan), len(data), scan.synced)
         void_from = _void_from(disk, directory, ids, segment_id)
@@ -129,22 +129,27 @@ def records(directory: str, disk: Disk) -> Iterator[Record]:
 
 
 def verify(directory: str, disk: Disk) -> list[Finding]:
-    """Judge the directory as a start would, but go on after the first damage."""
+    """Judge the directory as a start would, but go on after the first damage.
+
+    Segments that a running node compacts meanwhile are none of our business.
+    """
     findings: list[Finding] = []
     names = disk.listdir(directory)
     ids = segment.segment_ids(names)
     try:
+        path = os.path.join(directory, hardstate.FILE)
         if hardstate.FILE in names:
-            hardstate.load(disk, directory)
+            with naming(path, 0, "reading term and vote"):
+                hardstate.load(disk, directory)
         elif ids:
-            path = os.path.join(directory, hardstate.FILE)
             raise JournalDamaged(path, 0, "the term and vote are missing", hardstate.REMEDY)
-    except JournalDamaged as damage:
+    except JournalError as damage:
         findings.append(_damaged(damage))
     try:
         ids, _ = recovery.live_ids(disk, directory, names)
-    except JournalDamaged as damage:
-        findings.append(_damaged(damage))
+    except JournalError as damage:
+        if not _vanished(damage):
+            findings.append(_damaged(damage))
     terms: Terms | None = None
     for segment_id in ids:
         last = segment_id == ids[-1]
@@ -152,9 +157,9 @@ def verify(directory: str, disk: Disk) -> list[Finding]:
             scan = _settled_scan(disk, directory, segment_id, last=last)
             recovery.judge(scan, last=last)
             terms = recovery.join(terms, scan)
-        except JournalDamaged as damage:
+        except JournalError as damage:
             terms = None  # what follows a damaged segment cannot be compared with it
-            if _damaged(damage) not in findings:
+            if not _vanished(damage) and _damaged(damage) not in findings:
                 findings.append(_damaged(damage))
             continue
         if (torn := recovery.torn_tail(scan)) is not None:
@@ -182,11 +187,15 @@ def _void_from(disk: Disk, directory: str, ids: list[int], segment_id: int) -> i
     for later in ids[ids.index(segment_id) + 1 :]:
         try:
             header = segment.read_header(disk, directory, later)
-        except JournalDamaged:
+        except JournalError:
             continue
         void_from = min(void_from, 0 if header.reset else header.prev_index + 1)
     return void_from
 
 
-def _damaged(damage: JournalDamaged) -> Finding:
+def _vanished(error: JournalError) -> bool:
+    return isinstance(error.__cause__, FileNotFoundError)
+
+
+def _damaged(damage: JournalError) -> Finding:
     return Finding(Severity.DAMAGED, damage.path, damage.offset, damage.message, damage.remedy)

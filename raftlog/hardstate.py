@@ -43,7 +43,7 @@ class HardState:
     def open(cls, directory: str, disk: Disk) -> HardState:
         """Read the file, or begin at term 0 in a directory where no entry was ever written.
 
-        Open the journal first: it keeps other processes out of the directory.
+        The caller keeps other processes out, by the journal's lock or by one of its own.
         """
         path = os.path.join(directory, FILE)
         with naming(path, 0, "reading term and vote"):

@@ -102,17 +102,12 @@ class Segment:
         high = min(max(fit, low + 1), stop - self.first_index)
         with naming(self.path, begin, "reading entries"):
             data = disk.pread(self.fd, self.ends[high] - begin, begin)
-        entries = []
-        for position in range(low, high):
-            offset = self.ends[position]
-            try:
-                found = frame.decode(data, offset - begin, self.seed)
-                if found.index != self.first_index + position:
-                    raise FrameFault(f"entry {found.index} where {start} was written")
-            except FrameFault as fault:
-                raise JournalDamaged(self.path, offset, str(fault)) from fault
-            payload = frame.payload_of(data, offset - begin, found)
-            entries.append(LogEntry(found.index, found.term, payload))
+        try:
+            entries = frame.decode_run(data, start, self.seed)
+        except FrameFault as fault:
+            raise JournalDamaged(self.path, begin + fault.offset, str(fault)) from fault
+        if len(entries) < high - low:
+            raise JournalDamaged(self.path, begin + len(data), "the file has become shorter")
         return entries
 
     def write(self, disk: Disk, entries: Sequence[LogEntry]) -> array[int]:
@@ -247,8 +242,9 @@ def _scan_frames(found: Scan, data: memoryview) -> None:
             item = frame.decode(data, offset, seed)
             if item.index != terms.last_index + 1 or item.term < terms.last_term:
                 raise FrameFault(
+                    offset,
                     f"entry {item.index} of term {item.term} cannot follow "
-                    f"entry {terms.last_index} of term {terms.last_term}"
+                    f"entry {terms.last_index} of term {terms.last_term}",
                 )
         except FrameFault as fault:
             found.damage = Damage(offset, str(fault))

@@ -31,7 +31,7 @@ class Special:
 class Shape(Generic[T]):
     """The two-way map of one dataclass and the message of the same field names."""
 
-    __slots__ = ("_cls", "_names", "_plain", "_read", "_specials")
+    __slots__ = ("_cls", "_plain", "_read", "_setters", "_specials")
 
     def __init__(self, cls: type[T], message: type[Any], **specials: Special) -> None:
         names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
@@ -40,7 +40,11 @@ class Shape(Generic[T]):
         self._cls = cls
         self._plain = tuple(name for name in names if name not in specials)
         self._specials = tuple(specials.items())
-        self._names = self._plain + tuple(specials)
+        # Calling the class costs twice as much as filling its slots.
+        assert not hasattr(cls, "__post_init__"), cls
+        self._setters = tuple(
+            [cls.__dict__[name].__set__ for name in (*self._plain, *specials)],
+        )
         self._read = _reader(self._plain)
 
     def put(self, message: Any, value: T) -> None:
@@ -57,7 +61,10 @@ class Shape(Generic[T]):
         values = self._read(message)
         if self._specials:
             values += tuple([special.take(message) for _, special in self._specials])
-        return self._cls(**dict(zip(self._names, values, strict=True)))
+        made = object.__new__(self._cls)
+        for put, item in zip(self._setters, values, strict=True):
+            put(made, item)
+        return made
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

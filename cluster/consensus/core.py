@@ -485,6 +485,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.callbacks.wants_flush()
 
     def __onNodeConnected(self, node: Node) -> None:
+        """Row 6: what was under way is lost; progress goes on from what was acknowledged."""
         super().__onNodeConnected(node)
         peer = self._peers[node.id]
         peer.connected = True
@@ -492,6 +493,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     @_fail_stop
     def __onNodeDisconnected(self, node: Node) -> None:
+        """Row 14: a lost leader is noticed at once."""
         super().__onNodeDisconnected(node)
         peer = self._peers[node.id]
         peer.connected = False

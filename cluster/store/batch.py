@@ -110,7 +110,7 @@ class RowEncoder:
             run_no = numbers[key]
             fire_at_ms = None if timer is None else timer.fire_at_ms
             batch.timers[run_no, int(kind), sequence] = fire_at_ms
-            collect(rows.encode_timer(timer, run_no, kind, sequence))
+            collect(frame(rows.encode_timer(timer, run_no, kind, sequence)))
         self._add_catalog(changes)
         self._add_requests(changes)
         self.batch.size += sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
@@ -151,7 +151,7 @@ class RowEncoder:
             self.rows.append(record)
         for name, workflow_type in changes.types:
             self.batch.types[name, workflow_type] = None
-            self.rows.append(rows.encode_type(name, workflow_type))
+            self.rows.append(frame(rows.encode_type(name, workflow_type)))
 
     def _add_requests(self, changes: Changes) -> None:
         for key, request in changes.requests.items():

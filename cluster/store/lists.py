@@ -34,10 +34,8 @@ _STATUS = {int(item): item for item in RunStatus}
 
 
 def counts(db: sqlite3.Connection, namespace: str) -> dict[RunStatus, int]:
-    found = db.execute(
-        "SELECT status, sum(runs) FROM counters WHERE namespace = ? GROUP BY status", (namespace,)
-    )
-    return {_STATUS[status]: total for status, total in found if total}
+    by_status = _by_status(db, namespace, "")
+    return {_STATUS[status]: total for status, total in sorted(by_status.items()) if total}
 
 
 def runs_of(db: sqlite3.Connection, workflow: WorkflowKey, limit: int) -> list[RunSummary]:
@@ -96,50 +94,63 @@ def _query(
     db: sqlite3.Connection, wanted: RunFilter, low: int, high: int
 ) -> tuple[str, tuple[Any, ...]]:
     """FROM, WHERE and ORDER BY of the runs that match, numbered from ``low`` to ``high``."""
-    terms, values = (
-        ["runs.namespace = ?", "runs.run_no BETWEEN ? AND ?"],
-        [wanted.namespace, low, high],
-    )
+    terms = ["runs.namespace = ?", "runs.run_no BETWEEN ? AND ?"]
+    values: list[Any] = [wanted.namespace, low, high]
     if wanted.statuses:
         terms.append(f"runs.status IN ({','.join('?' * len(wanted.statuses))})")
-        values.extend(int(status) for status in wanted.statuses)
+        values += [int(status) for status in wanted.statuses]
+        if len(wanted.statuses) == 1 and wanted.statuses[0] is not RunStatus.RUNNING:
+            terms.append("runs.phase = ?")
+            values.append(int(wanted.statuses[0]))
     if wanted.workflow_type:
         terms.append("runs.workflow_type = ?")
         values.append(wanted.workflow_type)
     if wanted.task_queue:
         terms.append("runs.task_queue = ?")
         values.append(wanted.task_queue)
-    source, order = f"runs INDEXED BY {_leading_index(db, wanted)}", "runs.run_no"
-    if len(wanted.query) >= _TRIGRAM:
+    index, order = _leading_index(db, wanted), "runs.run_no"
+    if index == "runs_running":
+        terms.append("runs.status = 1")  # as the index says it
+    source = f"runs INDEXED BY {index}"
+    if wanted.query and not _led_by_text(db, wanted):
+        terms.append("(instr(lower(runs.workflow_id), ?) OR instr(lower(runs.workflow_type), ?))")
+        values += [wanted.query.lower()] * 2
+    elif wanted.query:
         # The planner walks the matches by descending rowid and looks each run up.
         source, order = "runs_text CROSS JOIN runs ON run_no = runs_text.rowid", "runs_text.rowid"
         terms[:0] = ["runs_text MATCH ?", "runs_text.rowid BETWEEN ? AND ?"]
         values[:0] = [_phrase(wanted.query), low, high]
-    elif wanted.query:
-        terms.append("(instr(lower(runs.workflow_id), ?) OR instr(lower(runs.workflow_type), ?))")
-        values.extend([wanted.query.lower()] * 2)
     where = f"FROM {source} WHERE {' AND '.join(terms)} ORDER BY {order} DESC"
     return where, tuple(values)
 
 
+def _led_by_text(db: sqlite3.Connection, wanted: RunFilter) -> bool:
+    """Whether the text index leads: not for few letters, nor where the other filters leave little
+    to look at. (Without it only ASCII letters are alike in both cases.)"""
+    if len(wanted.query) < _TRIGRAM:
+        return False
+    narrow = bool(wanted.statuses or wanted.workflow_type) and wanted.query.isascii()
+    return not narrow or _counted(db, wanted) > EXACT_TOTAL
+
+
 def _leading_index(db: sqlite3.Connection, wanted: RunFilter) -> str:
-    one_status = len(wanted.statuses) == 1
+    one_status = wanted.statuses[0] if len(wanted.statuses) == 1 else None
+    if one_status is RunStatus.RUNNING:
+        return "runs_running"
     if wanted.workflow_type:
-        index = "runs_by_type_status" if one_status else "runs_by_type"
+        index = "runs_by_type" if one_status is None else "runs_by_type_phase"
     else:
-        index = "runs_by_status" if one_status else "runs_by_namespace"
+        index = "runs_by_namespace" if one_status is None else "runs_by_phase"
     if not wanted.task_queue:
         return index
-    # A rare queue among many runs, or few runs in a busy queue?
     if index == "runs_by_namespace":
         return "runs_by_queue"
-    in_queue = len(
-        db.execute(
-            "SELECT 1 FROM runs INDEXED BY runs_by_queue WHERE namespace = ? AND task_queue = ?"
-            " LIMIT ?",
-            (wanted.namespace, wanted.task_queue, EXACT_TOTAL),
-        ).fetchall()
-    )
+    # A rare queue among many runs, or few runs in a busy queue?
+    in_queue = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_by_queue"
+        " WHERE namespace = ? AND task_queue = ? LIMIT ?)",
+        (wanted.namespace, wanted.task_queue, EXACT_TOTAL),
+    ).fetchone()[0]
     return "runs_by_queue" if in_queue < _counted(db, wanted) else index
 
 
@@ -217,13 +228,31 @@ def _total(db: sqlite3.Connection, wanted: RunFilter, low: int, high: int) -> tu
 
 
 def _counted(db: sqlite3.Connection, wanted: RunFilter) -> int:
-    """By status and type, from the counters alone."""
-    sql, values = "namespace = ?", [wanted.namespace]
-    if wanted.workflow_type:
-        sql += " AND workflow_type = ?"
-        values.append(wanted.workflow_type)
-    by_status = dict(
-        db.execute(f"SELECT status, sum(runs) FROM counters WHERE {sql} GROUP BY status", values)
+    """By status and type alone."""
+    by_status = _by_status(db, wanted.namespace, wanted.workflow_type)
+    if not wanted.statuses:
+        return sum(by_status.values())
+    return sum(by_status.get(int(status), 0) for status in wanted.statuses)
+
+
+def _by_status(db: sqlite3.Connection, namespace: str, workflow_type: str) -> dict[int, int]:
+    """From the counters, where running runs count as waiting; those are counted by their index,
+    which has no more of them than there are leases."""
+    only, values = "", [namespace]
+    if workflow_type:
+        only, values = " AND workflow_type = ?", [namespace, workflow_type]
+    found = dict(
+        db.execute(
+            f"SELECT phase, sum(runs) FROM counters WHERE namespace = ?{only} GROUP BY phase",
+            values,
+        )
     )
-    wanted_statuses = [int(status) for status in wanted.statuses] or by_status
-    return sum(by_status.get(status, 0) for status in wanted_statuses)
+    running = db.execute(
+        "SELECT count(*) FROM runs INDEXED BY runs_running"
+        f" WHERE status = 1 AND namespace = ?{only}",
+        values,
+    ).fetchone()[0]
+    if running:
+        found[int(RunStatus.RUNNING)] = running
+        found[int(RunStatus.WAITING)] -= running
+    return found

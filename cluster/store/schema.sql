@@ -15,6 +15,8 @@ CREATE TABLE applied (
 );
 INSERT INTO applied VALUES (1, 0, 0, 0, zeroblob(16), 1);
 
+-- `phase` is the status with RUNNING (1) told as WAITING (2): a run goes back and forth between the
+-- two with every task it hands out, and only the small index of running runs follows that.
 CREATE TABLE runs (
     run_no INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -23,6 +25,7 @@ CREATE TABLE runs (
     workflow_type TEXT NOT NULL,
     task_queue TEXT NOT NULL,
     status INTEGER NOT NULL,
+    phase INTEGER NOT NULL,
     started_ms INTEGER NOT NULL,
     updated_ms INTEGER NOT NULL,
     closed_ms INTEGER NOT NULL,
@@ -33,8 +36,9 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_namespace ON runs (namespace);
 CREATE INDEX runs_by_workflow ON runs (namespace, workflow_id);
 CREATE INDEX runs_by_run_id ON runs (run_id);
-CREATE INDEX runs_by_status ON runs (namespace, status);
-CREATE INDEX runs_by_type_status ON runs (namespace, workflow_type, status);
+CREATE INDEX runs_running ON runs (namespace, workflow_type) WHERE status = 1;
+CREATE INDEX runs_by_phase ON runs (namespace, phase);
+CREATE INDEX runs_by_type_phase ON runs (namespace, workflow_type, phase);
 CREATE INDEX runs_by_type ON runs (namespace, workflow_type);
 CREATE INDEX runs_by_queue ON runs (namespace, task_queue);
 CREATE INDEX runs_open_decisions ON runs (decision_state) WHERE decision_state IN (1, 2);
@@ -45,26 +49,26 @@ CREATE VIRTUAL TABLE runs_text USING fts5 (
     content = 'runs', content_rowid = 'run_no', tokenize = 'trigram'
 );
 
--- Counted here, in the transaction that changes a row, so that no count ever scans.
+-- Counted here, in the transaction that changes a row, so that no count scans the runs.
 CREATE TABLE counters (
     namespace TEXT NOT NULL,
-    status INTEGER NOT NULL,
+    phase INTEGER NOT NULL,
     workflow_type TEXT NOT NULL,
     runs INTEGER NOT NULL,
-    PRIMARY KEY (namespace, status, workflow_type)
+    PRIMARY KEY (namespace, phase, workflow_type)
 ) WITHOUT ROWID;
 
 CREATE TRIGGER runs_opened AFTER INSERT ON runs BEGIN
     INSERT INTO runs_text (rowid, workflow_id, workflow_type)
         VALUES (new.run_no, new.workflow_id, new.workflow_type);
-    INSERT INTO counters VALUES (new.namespace, new.status, new.workflow_type, 1)
+    INSERT INTO counters VALUES (new.namespace, new.phase, new.workflow_type, 1)
         ON CONFLICT DO UPDATE SET runs = runs + 1;
 END;
-CREATE TRIGGER runs_moved AFTER UPDATE OF status ON runs WHEN new.status <> old.status BEGIN
+CREATE TRIGGER runs_moved AFTER UPDATE OF phase ON runs WHEN new.phase <> old.phase BEGIN
     UPDATE counters SET runs = runs - 1
-        WHERE namespace = old.namespace AND status = old.status
+        WHERE namespace = old.namespace AND phase = old.phase
           AND workflow_type = old.workflow_type;
-    INSERT INTO counters VALUES (new.namespace, new.status, new.workflow_type, 1)
+    INSERT INTO counters VALUES (new.namespace, new.phase, new.workflow_type, 1)
         ON CONFLICT DO UPDATE SET runs = runs + 1;
 END;
 

@@ -63,7 +63,7 @@ class Store:
         self, path: str, settings: StoreSettings, on_fatal: Callable[[StoreError], None]
     ) -> None:
         self.path = path
-        self.on_fatal = on_fatal
+        self._on_fatal = on_fatal
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._queued_bytes = 0
@@ -296,7 +296,7 @@ class Store:
             listener(index, self.checkpointed_index)
 
     def _fail(self, error: StoreError) -> StoreError:
-        self.on_fatal(error)
+        self._on_fatal(error)
         return error
 
 

@@ -206,10 +206,13 @@ def _applied_index(db: sqlite3.Connection) -> int:
 
 
 _INSERT_RUN = """INSERT INTO runs (namespace, workflow_id, run_id, workflow_type, task_queue,
-    started_ms, status, updated_ms, closed_ms, history_length, decision_state, record, run_no)
-    VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+    started_ms, status, updated_ms, closed_ms, history_length, decision_state, record, run_no,
+    phase) VALUES (?,?,?,?,?,?,?7,?,?,?,?,?,?,max(?7, 2))"""
 _UPDATE_RUN = """UPDATE runs SET status = ?, updated_ms = ?, closed_ms = ?, history_length = ?,
     decision_state = ?, record = ? WHERE run_no = ?"""
+# A statement of its own: it leaves the indexes of most runs alone.
+_MOVE_RUN = """UPDATE runs SET phase = max(status, 2)
+    WHERE run_no = ? AND phase <> max(status, 2)"""
 _PUT_STEP = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?)"
 _PUT_SIGNAL = "INSERT OR REPLACE INTO signals VALUES (?, ?, ?)"
 _PUT_EVENT = "INSERT INTO events VALUES (?, ?)"
@@ -233,7 +236,9 @@ def _write_rows(db: sqlite3.Connection, batch: WriteBatch) -> None:
     if opened:
         each(_INSERT_RUN, [identity + runs[no] for no, identity in opened.items()])
     if len(runs) > len(opened):
-        each(_UPDATE_RUN, [columns for no, columns in runs.items() if no not in opened])
+        changed = [(no, columns) for no, columns in runs.items() if no not in opened]
+        each(_UPDATE_RUN, [columns for _, columns in changed])
+        each(_MOVE_RUN, [(no,) for no, _ in changed])
     if batch.events:
         each(_PUT_EVENT, batch.events)
     if batch.steps:

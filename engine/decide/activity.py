@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import CompleteActivity, RecordHeartbeat
+from raftflow.engine.deadlines import outlasts
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -36,6 +37,7 @@ def complete(ctx: Context, command: CompleteActivity) -> Verdict:
         return refuse(Reason.LIMIT_EXCEEDED, problem)
     if command.failed:
         failure = fail_attempt(
+            ctx,
             step,
             error=command.error,
             error_type=command.error_type,
@@ -69,6 +71,7 @@ def heartbeat(ctx: Context, command: RecordHeartbeat) -> Verdict:
 
 
 def fail_attempt(
+    ctx: Context,
     step: Step,
     *,
     error: str,
@@ -76,19 +79,27 @@ def fail_attempt(
     non_retryable: bool = False,
     next_retry_delay_ms: int = -1,
 ) -> AttemptFailed | StepFailed:
-    """The policy decides whether another attempt follows."""
+    """The policy decides whether another attempt follows, if there is time for one."""
     attempts = step.attempts
     if may_retry(step.retry, attempts=attempts, error_type=error_type, non_retryable=non_retryable):
-        pause_ms = (
-            next_retry_delay_ms if next_retry_delay_ms >= 0 else backoff_ms(step.retry, attempts)
-        )
-        return AttemptFailed(step.sequence, error, error_type, min(pause_ms, MAX_BACKOFF_MS))
+        pause_ms = next_retry_delay_ms
+        if pause_ms < 0:
+            pause_ms = backoff_ms(step.retry, attempts)
+        pause_ms = min(pause_ms, MAX_BACKOFF_MS)
+        if outlasts(step, ctx.time_ms + pause_ms):
+            return AttemptFailed(step.sequence, error, error_type, pause_ms)
+    return fail_step(step, error=error, error_type=error_type, non_retryable=non_retryable)
+
+
+def fail_step(
+    step: Step, *, error: str, error_type: str, non_retryable: bool = False
+) -> StepFailed:
     return StepFailed(
         sequence=step.sequence,
         error=error,
         error_type=error_type,
         non_retryable=non_retryable,
-        attempt=attempts,
+        attempt=step.attempts,
         worker_id=step.task.worker_id,
         node=step.task.node,
         started_ms=step.task.leased_ms,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from raftflow.engine.commands import ExpireLease, GrantActivity, GrantDecision, ReturnTask
 from raftflow.engine.decide.activity import fail_attempt, lost
-from raftflow.engine.decide.context import DONE, Context, Verdict, refuse, step_at
+from raftflow.engine.decide.context import DONE, Context, Verdict, step_at
 from raftflow.engine.ids import TokenParts, format_token
-from raftflow.engine.rejections import Granted, Reason
+from raftflow.engine.rejections import Granted, Reason, Rejection
 from raftflow.engine.state import Run, Task, TaskState
 from raftflow.engine.transitions import (
     ActivityLeased,
@@ -15,6 +15,8 @@ from raftflow.engine.transitions import (
     DecisionExpired,
     DecisionLeased,
     DecisionReturned,
+    LeaseKept,
+    Move,
 )
 
 LEASE_EXPIRED_ERROR = "lease expired"
@@ -75,19 +77,23 @@ def expire(ctx: Context, command: ExpireLease) -> Verdict:
     run, parts = held
     if run.decision.token == command.token:
         if _holds_yet(ctx, run.decision):
-            return dropped("the deadline of the workflow task has not come")
+            return _held_on(run, 0)
         return Verdict(DONE, run, (DecisionExpired(),))
     step = step_at(run, parts.number)
     if step is None or step.task.token != command.token:
         return dropped("the lease is not held any more")
     if _holds_yet(ctx, step.task):
-        return dropped("the end of the lease has not come")
-    failure = fail_attempt(step, error=LEASE_EXPIRED_ERROR, error_type=LEASE_EXPIRED_TYPE)
+        return _held_on(run, step.sequence)
+    failure = fail_attempt(ctx, step, error=LEASE_EXPIRED_ERROR, error_type=LEASE_EXPIRED_TYPE)
     return Verdict(DONE, run, (AttemptExpired(step.sequence), failure))
 
 
-def dropped(message: str) -> Verdict:
-    return refuse(Reason.GRANT_DROPPED, message)
+def dropped(message: str, run: Run | None = None, *moves: Move) -> Verdict:
+    return Verdict(Rejection(reason=Reason.GRANT_DROPPED, message=message), run, moves)
+
+
+def _held_on(run: Run, sequence: int) -> Verdict:
+    return dropped("the end of the lease has not come", run, LeaseKept(sequence))
 
 
 def _named(ctx: Context, command: GrantDecision | GrantActivity) -> Run | None:

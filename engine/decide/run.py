@@ -64,8 +64,8 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         traceparent=command.traceparent,
         tracestate=command.tracestate,
     )
-    generated_id = command.workflow_id if command.id_generated else ""
-    return Verdict(Started(command.run_id, True, generated_id), None, (event,))
+    named = command.workflow_id if command.workflow_id_generated else ""
+    return Verdict(Started(command.run_id, True, named), None, (event,))
 
 
 def terminate(ctx: Context, command: TerminateRun) -> Verdict:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from raftflow.engine.commands import SignalRun
 from raftflow.engine.decide.context import (
     DONE,
@@ -49,13 +51,26 @@ def oldest_wait(run: Run, name: str) -> int:
     return waiting[0] if waiting else 0
 
 
-def oldest_signal(run: Run, name: str, taken: set[int]) -> int:
-    """The event id of the oldest untaken signal called ``name``, but for those in ``taken``; 0 when
-    there is none."""
-    for event_id, candidate in run.signals.items():
-        if candidate.name == name and event_id not in taken:
-            return event_id
-    return 0
+class Untaken:
+    """The signals that a decision's waits may still take, oldest first for each name. Reads the
+    buffer once, however many waits there are, and no further than they need."""
+
+    __slots__ = ("_passed", "_rest")
+
+    def __init__(self, run: Run) -> None:
+        self._rest = iter(run.signals.values())
+        self._passed: dict[str, deque[int]] = {}
+
+    def take(self, name: str) -> int:
+        """The event id of the signal that the next wait for ``name`` takes; 0 when none is left."""
+        passed = self._passed.get(name)
+        if passed:
+            return passed.popleft()
+        for each in self._rest:
+            if each.name == name:
+                return each.event_id
+            self._passed.setdefault(each.name, deque()).append(each.event_id)
+        return 0
 
 
 def _full(ctx: Context, run: Run, *, takes: bool) -> str | None:

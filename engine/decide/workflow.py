@@ -13,7 +13,7 @@ from raftflow.engine.commands import (
     WorkflowCommand,
 )
 from raftflow.engine.decide.context import Context, text_too_large, too_large
-from raftflow.engine.decide.signal import oldest_signal
+from raftflow.engine.decide.signal import Untaken
 from raftflow.engine.events import (
     EventBody,
     SignalAwaited,
@@ -40,7 +40,7 @@ def translate(
     if not commands and not run.open_steps:
         return _invalid("the workflow is blocked, but nothing is in flight that could wake it")
     events: list[EventBody] = []
-    taken: set[int] = set()
+    untaken, taken = Untaken(run), 0
     sequence = len(run.steps)
     for position, command in enumerate(commands):
         if not isinstance(command, _STEP_COMMANDS):
@@ -60,11 +60,11 @@ def translate(
             return event
         events.append(event)
         if isinstance(command, AwaitSignal):
-            signal_id = oldest_signal(run, command.signal_name, taken)
+            signal_id = untaken.take(command.signal_name)
             if signal_id:
-                taken.add(signal_id)
+                taken += 1
                 events.append(SignalConsumed(sequence=sequence, signal_event_id=signal_id))
-    opened = sequence - len(run.steps) - len(taken)
+    opened = sequence - len(run.steps) - taken
     return _open_steps_problem(ctx, run, opened) or events
 
 

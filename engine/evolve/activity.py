@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 from raftflow.engine.commands import TimerKind
+from raftflow.engine.deadlines import deadline_of
 from raftflow.engine.digest import of_parts
 from raftflow.engine.effects import (
     DeliverTask,
@@ -20,10 +24,45 @@ from raftflow.engine.transitions import (
     ActivityLeased,
     ActivityRequeued,
     ActivityReturned,
+    ActivityWithdrawn,
     AttemptExpired,
     AttemptFailed,
     HeartbeatRecorded,
+    LeaseKept,
 )
+
+
+class StepMove(Protocol):
+    @property
+    def sequence(self) -> int: ...
+
+
+M = TypeVar("M", bound=StepMove)
+
+
+def follow_deadline(rec: Recorder, run: Run, step: Step, armed_ms: int) -> None:
+    """The step's timeouts follow its task: keep the one timer row at whichever ends first.
+    ``armed_ms`` is where it was, 0 when it was not armed."""
+    deadline = deadline_of(step)
+    due_ms = 0 if deadline is None else deadline.fire_at_ms
+    if due_ms == armed_ms:
+        return
+    if armed_ms:
+        rec.disarm(run, TimerKind.ACTIVITY_TIMEOUT, step.sequence, armed_ms)
+    if due_ms:
+        rec.arm(run, TimerKind.ACTIVITY_TIMEOUT, step.sequence, due_ms)
+
+
+def timed(make: Callable[[Recorder, Run, M], None]) -> Callable[[Recorder, Run, M], None]:
+    """Make a move of a step's task, and let its deadline follow."""
+
+    def make_timed(rec: Recorder, run: Run, move: M) -> None:
+        step = run.steps[move.sequence - 1]
+        before = deadline_of(step)
+        make(rec, run, move)
+        follow_deadline(rec, run, step, 0 if before is None else before.fire_at_ms)
+
+    return make_timed
 
 
 def outcome_of_success(output: bytes) -> bytes:
@@ -52,8 +91,10 @@ def scheduled(rec: Recorder, run: Run, body: StepScheduled) -> None:
     )
     steps.opened(rec, run, step)
     _queue(rec, run, step)
+    follow_deadline(rec, run, step, 0)
 
 
+@timed
 def leased(rec: Recorder, run: Run, move: ActivityLeased) -> None:
     step = run.steps[move.sequence - 1]
     task = step.task
@@ -72,6 +113,7 @@ def leased(rec: Recorder, run: Run, move: ActivityLeased) -> None:
     rec.effects.append(DeliverTask(run.key, step.sequence, move.token, move.node, move.poll_id))
 
 
+@timed
 def returned(rec: Recorder, run: Run, move: ActivityReturned) -> None:
     step = run.steps[move.sequence - 1]
     _release(rec, run, step)
@@ -79,10 +121,12 @@ def returned(rec: Recorder, run: Run, move: ActivityReturned) -> None:
     _queue(rec, run, step)
 
 
+@timed
 def attempt_expired(rec: Recorder, run: Run, move: AttemptExpired) -> None:
     _release(rec, run, run.steps[move.sequence - 1], expired=True)
 
 
+@timed
 def attempt_failed(rec: Recorder, run: Run, move: AttemptFailed) -> None:
     step = run.steps[move.sequence - 1]
     if step.task.state is TaskState.LEASED:
@@ -100,6 +144,7 @@ def attempt_failed(rec: Recorder, run: Run, move: AttemptFailed) -> None:
     rec.arm(run, TimerKind.RETRY, step.sequence, task.backoff_until_ms)
 
 
+@timed
 def requeued(rec: Recorder, run: Run, move: ActivityRequeued) -> None:
     step = run.steps[move.sequence - 1]
     rec.disarm(run, TimerKind.RETRY, step.sequence, step.task.backoff_until_ms)
@@ -112,6 +157,18 @@ def heartbeat(rec: Recorder, run: Run, move: HeartbeatRecorded) -> None:
     rec.step(run, step)
 
 
+def lease_kept(rec: Recorder, run: Run, move: LeaseKept) -> None:
+    """Of an activity, or of the decision."""
+    task = run.steps[move.sequence - 1].task if move.sequence else run.decision
+    rec.keep_lease(run, move.sequence, task)
+
+
+@timed
+def withdrawn(rec: Recorder, run: Run, move: ActivityWithdrawn) -> None:
+    _drop_task(rec, run, run.steps[move.sequence - 1], cancelled=False)
+
+
+@timed
 def completed(rec: Recorder, run: Run, body: StepCompleted) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, len(body.output))
@@ -122,6 +179,7 @@ def completed(rec: Recorder, run: Run, body: StepCompleted) -> None:
     wake(rec, run)
 
 
+@timed
 def failed(rec: Recorder, run: Run, body: StepFailed) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, len(body.error))
@@ -136,10 +194,17 @@ def failed(rec: Recorder, run: Run, body: StepFailed) -> None:
 
 
 def drop(rec: Recorder, run: Run, step: Step) -> None:
-    """The work is no longer wanted, wherever it is."""
+    """The work is no longer wanted, wherever it is: its run closes."""
+    deadline = deadline_of(step)
+    if deadline is not None:
+        rec.disarm(run, TimerKind.ACTIVITY_TIMEOUT, step.sequence, deadline.fire_at_ms)
+    _drop_task(rec, run, step, cancelled=True)
+
+
+def _drop_task(rec: Recorder, run: Run, step: Step, *, cancelled: bool) -> None:
     task = step.task
     if task.state is TaskState.LEASED:
-        _release(rec, run, step, cancelled=True)
+        _release(rec, run, step, cancelled=cancelled)
     elif task.state is TaskState.QUEUED:
         rec.effects.append(WithdrawTask(run.key, step.sequence))
     elif task.state is TaskState.BACKOFF:

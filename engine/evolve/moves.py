@@ -27,6 +27,7 @@ from raftflow.engine.transitions import (
     ActivityLeased,
     ActivityRequeued,
     ActivityReturned,
+    ActivityWithdrawn,
     AttemptExpired,
     AttemptFailed,
     DecisionApplied,
@@ -37,10 +38,12 @@ from raftflow.engine.transitions import (
     DecisionReturned,
     DecisionStaled,
     HeartbeatRecorded,
+    LeaseKept,
     Move,
     NamespaceCreated,
     RunParked,
     RunSuspended,
+    TimerKept,
     TypesRegistered,
 )
 
@@ -74,6 +77,9 @@ OF_RUN: dict[type, Callable[..., None]] = {
     AttemptFailed: activity.attempt_failed,
     ActivityRequeued: activity.requeued,
     HeartbeatRecorded: activity.heartbeat,
+    ActivityWithdrawn: activity.withdrawn,
+    TimerKept: timer.kept,
+    LeaseKept: activity.lease_kept,
 }
 
 # Moves of no run, or that make one.

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import TimerKind
-from raftflow.engine.effects import ArmTimer, DisarmTimer, Effect, HistoryGrew
+from raftflow.engine.effects import (
+    ArmTimer,
+    DisarmTimer,
+    DropLease,
+    Effect,
+    HistoryGrew,
+    HoldLease,
+)
 from raftflow.engine.events import Event, EventBody
 from raftflow.engine.ids import RunKey
-from raftflow.engine.state import Changes, Run, Step, TimerRow, WorkingSet
+from raftflow.engine.state import Changes, Run, Step, Task, TimerRow, WorkingSet
 
 # What an event costs beside its payload, roughly: history_bytes is a bound, not a measurement.
 EVENT_OVERHEAD_BYTES = 64
@@ -52,6 +59,17 @@ class Recorder:
         key = run.key
         self.changes.timers[key, kind, sequence] = None
         self.effects.append(DisarmTimer(key, kind, sequence, fire_at_ms))
+
+    def keep_timer(self, run: Run, kind: TimerKind, sequence: int, fire_at_ms: int) -> None:
+        """The row stays; whoever took the timer for due takes it up again."""
+        self.effects.append(DisarmTimer(run.key, kind, sequence, fire_at_ms))
+        self.effects.append(ArmTimer(run.key, kind, sequence, fire_at_ms))
+
+    def keep_lease(self, run: Run, sequence: int, task: Task) -> None:
+        """The lease stays; whoever took it for missed watches it again."""
+        key, token = run.key, task.token
+        self.effects.append(DropLease(key, sequence, token, cancelled=False, expired=False))
+        self.effects.append(HoldLease(key, sequence, token, task.duration_ms))
 
     def finish(self) -> None:
         """Tell, once a run, that its history grew."""

@@ -8,6 +8,7 @@ from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.decision import wake
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.state import Run, Step, StepKind, StepStatus
+from raftflow.engine.transitions import TimerKept
 
 
 def started(rec: Recorder, run: Run, body: TimerStarted) -> None:
@@ -31,3 +32,7 @@ def fired(rec: Recorder, run: Run, body: TimerFired) -> None:
     rec.disarm(run, TimerKind.STEP, step.sequence, step.fire_at_ms)
     steps.resolved(rec, run, step, StepStatus.COMPLETED, event_id)
     wake(rec, run)
+
+
+def kept(rec: Recorder, run: Run, move: TimerKept) -> None:
+    rec.keep_timer(run, move.kind, move.sequence, move.fire_at_ms)

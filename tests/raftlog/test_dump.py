@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,32 @@ def test_a_bad_header_does_not_hide_the_rest(directory: Path) -> None:
     assert [(Path(f.path), f.offset) for f in verify(directory)] == [(paths[1], 0)]
     shown = [r for r in dump.records(str(directory), OsDisk()) if isinstance(r, EntryRecord)]
     assert [entry.index for entry in shown] == [1, 2, 3, 4, 5, 6]
+
+
+class FailingDisk(OsDisk):
+    """One segment cannot be read (EIO), or was compacted away after it was listed (ENOENT)."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def open(self, path: str) -> int:
+        if path.endswith(f"1{segment.SUFFIX}"):
+            raise OSError(self.code, os.strerror(self.code), path)
+        return super().open(path)
+
+
+def test_an_unreadable_segment_is_a_finding(directory: Path) -> None:
+    (finding,) = dump.verify(str(directory), FailingDisk(errno.EIO))
+    assert finding.path.endswith(f"1{segment.SUFFIX}")
+    assert "Input/output error" in finding.message
+    assert "check the disk" in finding.remedy
+
+
+def test_a_segment_that_a_running_node_removes_is_not(directory: Path) -> None:
+    disk = FailingDisk(errno.ENOENT)
+    assert dump.verify(str(directory), disk) == []
+    shown = [r for r in dump.records(str(directory), disk) if isinstance(r, EntryRecord)]
+    assert [entry.index for entry in shown] == [6, 7, 6]
 
 
 def test_a_missing_vote_is_found(directory: Path) -> None:

@@ -23,6 +23,22 @@ def test_round_trip() -> None:
         offset = end
 
 
+def test_a_run_is_read_whole_or_not_at_all() -> None:
+    entries = [LogEntry(index, 4, b"x" * index) for index in range(1, 4)]
+    parts, ends = frame.encode(entries, seed=5, synced=0, offset=0)
+    data = b"".join(parts)
+    assert frame.decode_run(data, 1, 5) == entries
+    places = [0, *ends]
+    for offset, damaged in flips(data):
+        with pytest.raises(FrameFault) as fault:
+            frame.decode_run(damaged, 1, 5)
+        assert fault.value.offset == max(place for place in places if place <= offset)
+    for size, damaged in cuts(data):
+        if size not in places:
+            with pytest.raises(FrameFault):
+                frame.decode_run(damaged, 1, 5)
+
+
 def test_a_frame_belongs_to_its_segment() -> None:
     parts, _ = frame.encode(ENTRIES, seed=5, synced=0, offset=0)
     with pytest.raises(FrameFault, match="checksum"):

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -266,9 +266,26 @@ def test_flush_in_a_thread_beside_everything_else(tmp_path: Path, seed: int) -> 
 
     thread = threading.Thread(target=flusher)
     thread.start()
+    try:
+        model = drive(journal, rng, until=lambda: disk.syncs >= 300 or bool(failed))
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed
+    last = journal.last_index
+    assert journal.flush() == last
+    first = journal.first_index
+    journal.close()
+    with opened(tmp_path, segment_bytes=20_000) as journal:
+        assert journal.first_index == first
+        assert everything(journal) == [model[index] for index in range(first, last + 1)]
+
+
+def drive(journal: Journal, rng: Random, *, until: Callable[[], bool]) -> dict[int, LogEntry]:
+    """Append, cut, compact and read beside a running flush; returns what must be there."""
     model: dict[int, LogEntry] = {}
     last = 0
-    while disk.syncs < 300 and not failed:
+    while not until():
         term = journal.last_term + rng.randrange(2)
         more = some(last + 1, last + rng.randint(1, 9), term=term)
         journal.append(more)
@@ -286,15 +303,7 @@ def test_flush_in_a_thread_beside_everything_else(tmp_path: Path, seed: int) -> 
             for index in (last, rng.randint(journal.first_index, last)):
                 assert journal.entry(index) == model[index]
         time.sleep(rng.choice((0, 0.0003)))
-    stop.set()
-    thread.join()
-    assert not failed
-    assert journal.flush() == last
-    first = journal.first_index
-    journal.close()
-    with opened(tmp_path, segment_bytes=20_000) as journal:
-        assert journal.first_index == first
-        assert everything(journal) == [model[index] for index in range(first, last + 1)]
+    return model
 
 
 @pytest.mark.slow
@@ -314,6 +323,35 @@ def test_catching_up_from_disk_needs_little_memory(tmp_path: Path) -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 1 << 20 < count * size
+
+
+@pytest.mark.slow
+def test_a_killed_process_loses_nothing_that_it_reported(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from raftflow.raftlog.disk import OsDisk\n"
+        "from raftflow.raftlog.journal import Journal, LogEntry\n"
+        "journal = Journal.open(sys.argv[1], disk=OsDisk(), segment_bytes=20_000)\n"
+        "while True:\n"
+        "    last = journal.last_index\n"
+        "    journal.append([LogEntry(last + i, 1, b'%d' % (last + i)) for i in range(1, 8)])\n"
+        "    print(journal.flush(), flush=True)\n"
+    )
+    reported = 0
+    for _ in range(3):
+        command = [sys.executable, "-c", program, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if (now := int(line)) >= reported + 500:
+                    process.kill()
+                    reported = now
+                    break
+        with opened(tmp_path, segment_bytes=20_000) as journal:
+            assert journal.last_index >= reported
+            for entry in everything(journal):
+                assert entry.payload == b"%d" % entry.index
+            reported = journal.last_index
 
 
 def test_a_full_disk_is_named_and_final(tmp_path: Path) -> None:

@@ -60,6 +60,29 @@ class JournalModel(RuleBasedStateMachine):
         assert not self.journal.needs_flush
         self.durable = self.entries
 
+    @rule(data=st.data(), grow=st.booleans())
+    def flush_while_the_log_changes(self, data: st.DataObject, grow: bool) -> None:
+        """What the loop does while the flush thread waits for the disk."""
+
+        def meanwhile() -> None:
+            self.truncate(data)
+            if grow:
+                self.append([b"meanwhile", b"more"], new=True)
+            self.compact(data)
+
+        self.disk.before_sync = meanwhile
+        flushed = self.journal.flush()
+        self.disk.before_sync = None
+        assert flushed == self.journal.flushed_index <= self.last_index()
+        survivor = Journal.open(DIRECTORY, disk=self.disk.bare(), segment_bytes=self.room)
+        assert survivor.last_index >= flushed
+        if flushed > survivor.prev_index:
+            kept = survivor.entries(survivor.first_index, flushed + 1, 1 << 30)
+            assert kept == [
+                entry for entry in self.entries if survivor.prev_index < entry.index <= flushed
+            ]
+        self.flush()
+
     @rule(data=st.data())
     def compact(self, data: st.DataObject) -> None:
         upto = data.draw(st.integers(0, self.last_index()))

@@ -149,6 +149,29 @@ def test_a_later_frame_proves_that_an_earlier_one_was_on_disk() -> None:
     assert found_in({FIRST: flip(data, flushed[1] * 8)}) == some(1, 2)
 
 
+def test_damage_before_the_last_segment_is_no_crash_whatever_the_marks_say() -> None:
+    files = acknowledged()
+    data = flip(flip(files[FIRST], 512 * 8), 1024 * 8)
+    assert found_in(files | {FIRST: data}) == some(1, 6)
+    damage = refused(files | {FIRST: data[:-1]}, FIRST)
+    assert "complete on disk" in damage.message
+
+
+def test_what_an_interrupted_reset_left_is_removed() -> None:
+    disk = CrashDisk()
+    journal = open_journal(disk)
+    journal.append(some(1, 9))
+    journal.flush()
+    disk.stop_at(len(disk.operations) + 5)  # the new segment is named for good
+    with pytest.raises(PowerLoss):
+        journal.reset(20, 3)
+    after = disk.bare()
+    assert FIRST in after.files()
+    journal = open_journal(after)
+    assert (journal.prev_index, journal.last_index, journal.last_term) == (20, 20, 3)
+    assert len(after.files()) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "path", "message"),
     [

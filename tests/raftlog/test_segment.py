@@ -90,6 +90,26 @@ def test_reading_checks_again() -> None:
     assert damaged.value.offset == part.ends[1]
 
 
+def test_a_file_that_shrank_is_noticed() -> None:
+    disk = CrashDisk()
+    part = written(disk)
+    for size in range(part.ends[0], part.ends[-1]):
+        shorter = CrashDisk({PATH: disk.files()[PATH][:size]})
+        part.fd = shorter.open(PATH)
+        with pytest.raises(JournalDamaged) as damaged:
+            part.read(shorter, 11, 14, 1 << 20)
+        assert damaged.value.offset in part.ends
+        assert damaged.value.offset <= size
+
+
+def test_frames_of_other_entries_are_noticed() -> None:
+    disk = CrashDisk()
+    part = written(disk)
+    part.header = SegmentHeader(3, 11, 2)
+    with pytest.raises(JournalDamaged, match="entry 11 where entry 12 was written"):
+        part.read(disk, 12, 14, 1 << 20)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

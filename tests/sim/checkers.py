@@ -33,17 +33,27 @@ class Checks:
         self._digests: dict[int, int] = {}
         self._leaders: dict[int, str] = {}
         self._votes: dict[tuple[str, int], str] = {}
-        self._promised = {name: (0, 0) for name in names}
+        self._promised = dict.fromkeys(names, (0, 0))
         self._commit = dict.fromkeys(names, 0)
+        self._leading = dict.fromkeys(names, 0)  # the term in which a node led after its last step
+        self._cut: dict[str, tuple[int, int | None]] = {}
         self._pending: dict[tuple[str, int, int], bytes] = {}
         self.nodes: list[SimNode] = []
         self.acked = 0
+        self.acknowledged: list[bytes] = []
         self.acked_index = 0
         self.reads = 0
 
     # -- the log
 
     def on_append(self, node: SimNode, entries: Sequence[LogEntry]) -> None:
+        if entries:
+            require(
+                self._cut.pop(node.name, None) != (entries[0].index, entries[0].term),
+                "only what conflicts is cut off",
+                node=node.name,
+                index=entries[0].index,
+            )
         before = node.journal.last_term
         for entry in entries:
             known = (zlib.crc32(entry.payload), before)
@@ -66,6 +76,7 @@ class Checks:
             commit=node.core.commit_index,
         )
         self._on_loss(node, index, "a committed entry is never overwritten")
+        self._cut[node.name] = (index, node.journal.term(index))
 
     def on_reset(self, node: SimNode, index: int, term: int) -> None:
         self._on_loss(node, index + 1, "installing a snapshot keeps the log that goes on from it")
@@ -121,10 +132,8 @@ class Checks:
             acked=(index, term),
             last=journal.last_index,
         )
-        self._commit[node.name] = 0
-
-    def on_kill(self, node: SimNode) -> None:
-        pass
+        self._commit[node.name] = self._leading[node.name] = 0
+        self._cut.pop(node.name, None)
 
     # -- what is committed
 
@@ -139,23 +148,25 @@ class Checks:
                 index=entry.index,
                 expected=expected,
             )
-            value = (entry.term, zlib.crc32(entry.payload))
-            known = self.applied.get(entry.index)
-            if known is None:
-                self.applied[entry.index] = value
+            if entry.index not in self.applied:
                 self._check_majority(node, entry)
-            else:
-                require(
-                    known == value,
-                    "no entry is applied differently",
-                    node=node.name,
-                    index=entry.index,
-                    applied=known,
-                    now=value,
-                )
-            if self._pending.pop((node.name, entry.index, entry.term), None) is not None:
+            self.on_applied(node, entry.index, (entry.term, zlib.crc32(entry.payload)))
+            payload = self._pending.pop((node.name, entry.index, entry.term), None)
+            if payload is not None:
+                require(payload == entry.payload, "what was proposed is committed", node=node.name)
                 self.acked += 1
                 self.acked_index = max(self.acked_index, entry.index)
+
+    def on_applied(self, node: SimNode, index: int, value: tuple[int, int]) -> None:
+        first = self.applied.setdefault(index, value)
+        require(
+            first == value,
+            "no entry is applied differently",
+            node=node.name,
+            index=index,
+            applied=first,
+            now=value,
+        )
 
     def _check_majority(self, node: SimNode, entry: LogEntry) -> None:
         holders = [
@@ -219,4 +230,14 @@ class Checks:
             commit=commit,
             last=node.journal.last_index,
         )
+        leading = node.core.term if node.core.role is Role.LEADER else 0
+        if leading and leading == self._leading[node.name] and commit > self._commit[node.name]:
+            require(
+                node.journal.term(commit) == leading,
+                "a leader counts answers for entries of its own term only",
+                node=node.name,
+                commit=commit,
+                term=leading,
+            )
+        self._leading[node.name] = leading
         self._commit[node.name] = commit

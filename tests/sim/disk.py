@@ -1,7 +1,7 @@
 """A disk in memory that forgets what was not synced.
 
-A killed process leaves everything it wrote. A power loss leaves what was synced, and of the rest any
-part: each later write whole, cut short or not at all, and a beginning of the directory changes.
+A killed process leaves everything it wrote. A power loss leaves what was synced, and of the rest
+any part: each later write whole, cut short or not at all, and a beginning of the directory changes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class _File:
             if fate < 0.4:
                 continue
             if fate < 0.7:
-                raw = raw[: rng.randrange(len(raw) + SECTOR) // SECTOR * SECTOR]
-            _put(data, offset, raw)
+                torn = rng.randrange(len(raw) + SECTOR) // SECTOR * SECTOR
+                _put(data, offset, raw[:torn])
+            else:
+                _put(data, offset, raw)
         self.data, self.synced = data, bytes(data)
         self.unsynced.clear()
 

@@ -16,6 +16,7 @@ from raftflow.cluster.consensus import core as core_module
 from raftflow.cluster.consensus import journal_adapter, readindex
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.progress import Mode
+from raftflow.cluster.consensus.types import Role
 from raftflow.raftlog.hardstate import HardState
 
 P = "_SyncObj__"
@@ -172,9 +173,7 @@ MUTANTS.append(Mutant("the_pipeline_is_not_bounded", 6, core_module, "BATCHES_IN
 
 @mutant(7, Core, "_reject")
 def rejects_step_back_one_by_one(self: Any, node: Any, prev: int, prev_term: int) -> None:
-    self._reply(
-        self._peers[node.id], next_index=prev, rejected=prev, hint_term=self._journal.last_term
-    )
+    self._reply(self._peers[node.id], next_index=prev, rejected=prev, hint_term=self.term)
 
 
 # -- row 8: the commit index at the start of a leadership
@@ -278,7 +277,7 @@ def pre_vote_for_a_shorter_log(**facts: Any) -> bool:
 
 @mutant(14, Core, "_check_deadlines")
 def the_leader_never_steps_down(self: Any, now: float) -> None:
-    if not getattr(self, P + "raftState") == core_module.LEADER:
+    if self.role is not Role.LEADER:
         original_check_deadlines(self, now)
 
 
@@ -304,7 +303,13 @@ original_on_tick = Core._onTick
 
 @mutant(15, Core, "read_index")
 def reads_are_not_confirmed(self: Any, done: Any) -> None:
-    done(self.commit_index if getattr(self, P + "raftState") == core_module.LEADER else None)
+    if self.role is Role.LEADER:
+        done(self.commit_index)
+    else:
+        original_read_index(self, done)
+
+
+original_read_index = Core.read_index
 
 
 @mutant(15, Core, "_leads_surely")

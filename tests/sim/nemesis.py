@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 class Nemesis:
+    """Each fault says whether it took effect: at once, or by counting when it is over."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.rng
@@ -21,17 +23,20 @@ class Nemesis:
         self.stopped = False
         self._faults: list[tuple[int, Callable[[], bool]]] = [
             (4, self._kill),
-            (4, self._power_loss),
-            (1, self._power_loss_everywhere),
             (3, self._pause),
             (4, self._partition),
             (3, self._one_way),
             (2, self._slow_link),
             (2, self._thin_link),
             (3, self._reset),
-            (2, self._slow_disk),
             (2, self._transfer),
         ]
+        if not world.only_processes_crash:
+            self._faults += [
+                (4, self._power_loss),
+                (1, self._power_loss_everywhere),
+                (2, self._slow_disk),
+            ]
         world.clock.after(1.2, self._strike)
 
     def _strike(self) -> None:
@@ -39,9 +44,8 @@ class Nemesis:
             return
         weights = [weight for weight, _fault in self._faults]
         fault = self._rng.choices(self._faults, weights)[0][1]
-        name = fault.__name__.strip("_")
         if fault():
-            self.effective[name] += 1
+            self.effective[fault.__name__.strip("_")] += 1
         self._world.clock.after(self._rng.uniform(0.1, 0.9), self._strike)
 
     def _victim(self) -> SimNode | None:
@@ -90,36 +94,44 @@ class Nemesis:
     def _partition(self) -> bool:
         names = list(self._world.names)
         self._rng.shuffle(names)
-        sides = names[: (size := self._rng.randrange(1, len(names)))], names[size:]
-        self._log(f"partition {''.join(sides[0])} | {''.join(sides[1])}")
-        for a in sides[0]:
-            for b in sides[1]:
-                self._world.network.cut(a, b)
-                self._world.network.cut(b, a)
-        self._heal_later()
-        return True
+        size = self._rng.randrange(1, len(names))
+        left, right = names[:size], names[size:]
+        self._log(f"partition {''.join(left)} | {''.join(right)}")
+        self._cut("partition", [(a, b) for a in left for b in right])
+        return False
 
     def _one_way(self) -> bool:
         a, b = self._rng.sample(self._world.names, 2)
         self._log(f"cut {a} -> {b}")
-        self._world.network.cut(a, b)
-        self._heal_later()
-        return True
+        self._cut("one_way", [(a, b)])
+        return False
 
-    def _heal_later(self) -> None:
+    def _cut(self, name: str, pairs: list[tuple[str, str]]) -> None:
+        if name == "partition":
+            pairs = pairs + [(b, a) for a, b in pairs]
+        for a, b in pairs:
+            self._world.network.cut(a, b)
         if self._rng.random() < 0.5:
             # The sockets give up at some time, and what they hold is gone.
             self._world.clock.after(self._rng.uniform(0.2, 2.0), self._give_up)
-        self._world.clock.after(self._rng.uniform(0.1, 2.5), self._heal)
+        self._mend_link_after(self._rng.uniform(0.1, 2.5), name, pairs)
+
+    def _mend_link_after(self, seconds: float, name: str, pairs: list[tuple[str, str]]) -> None:
+        """The fault took effect if something was sent meanwhile."""
+        links = [self._world.network.links[pair] for pair in pairs]
+        before = sum(link.sent for link in links)
+
+        def mend() -> None:
+            self.effective[name] += sum(link.sent for link in links) > before
+            self._log("heal the network")
+            self._world.network.heal()
+
+        self._world.clock.after(seconds, mend)
 
     def _give_up(self) -> None:
         for (a, b), link in self._world.network.links.items():
             if link.cut:
                 self._world.network.reset(a, b)
-
-    def _heal(self) -> None:
-        self._log("heal the network")
-        self._world.network.heal()
 
     def _slow_link(self) -> bool:
         a, b = self._rng.sample(self._world.names, 2)
@@ -127,15 +139,15 @@ class Nemesis:
         link.delay_s = self._rng.choice((0.02, 0.05, 0.15, 0.3))
         link.jitter_s = link.delay_s
         self._log(f"delay {a} -> {b} {link.delay_s} s")
-        self._world.clock.after(self._rng.uniform(0.5, 2.5), self._heal)
-        return True
+        self._mend_link_after(self._rng.uniform(0.5, 2.5), "slow_link", [(a, b)])
+        return False
 
     def _thin_link(self) -> bool:
         a, b = self._rng.sample(self._world.names, 2)
         self._world.network.links[a, b].bytes_per_s = self._rng.choice((2_000, 10_000, 50_000))
         self._log(f"bandwidth {a} -> {b}")
-        self._world.clock.after(self._rng.uniform(0.5, 2.5), self._heal)
-        return True
+        self._mend_link_after(self._rng.uniform(0.5, 2.5), "thin_link", [(a, b)])
+        return False
 
     def _reset(self) -> bool:
         a, b = self._rng.sample(self._world.names, 2)
@@ -144,14 +156,16 @@ class Nemesis:
 
     def _slow_disk(self) -> bool:
         node = self._rng.choice(list(self._world.nodes.values()))
+        before = node.flushes
         node.flush_s = self._rng.choice((0.01, 0.05, 0.3, 1.0))
         self._log(f"fsync takes {node.flush_s} s on {node.name}")
 
         def recover() -> None:
+            self.effective["slow_disk"] += node.flushes > before
             node.flush_s = 0.001
 
         self._world.clock.after(self._rng.uniform(0.3, 1.5), recover)
-        return node.alive
+        return False
 
     def _transfer(self) -> bool:
         leaders = [n for n in self._world.running() if n.core.role is Role.LEADER]

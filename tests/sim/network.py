@@ -28,6 +28,7 @@ class Link:
     queue: deque[tuple[float, bytes]] = field(default_factory=deque)
     free_at: float = 0.0
     epoch: int = 0  # a broken connection's messages never arrive
+    sent: int = 0
 
 
 @dataclass(slots=True)
@@ -48,7 +49,6 @@ class Network:
         self._believes: set[tuple[str, str]] = set()  # (a, b): a was told that b is connected
         self._connecting: set[tuple[str, str]] = set()
         self.messages = 0
-        self.held = 0  # messages that met a cut link
         self.lost = 0  # messages that died with their connection
         self.buffer_bytes = 4 << 20
 
@@ -100,6 +100,7 @@ class Network:
         if sum(len(waiting) for _at, waiting in link.queue) > self.buffer_bytes:
             return False
         self.messages += 1
+        link.sent += 1
         arrives = self._clock.now + link.delay_s + self._rng.random() * link.jitter_s
         if link.bytes_per_s:
             link.free_at = max(link.free_at, self._clock.now) + len(raw) / link.bytes_per_s
@@ -107,9 +108,7 @@ class Network:
         if link.queue:
             arrives = max(arrives, link.queue[-1][0])
         link.queue.append((arrives, raw))
-        if link.cut:
-            self.held += 1
-        else:
+        if not link.cut:
             self._schedule(source, target, arrives)
         return True
 

@@ -6,7 +6,7 @@ import hashlib
 import random
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from pysyncobj.node import Node as RaftNode
@@ -14,9 +14,10 @@ from pysyncobj.transport import Transport
 
 from raftflow.cluster.consensus import wire
 from raftflow.cluster.consensus.core import Core
-from raftflow.cluster.consensus.types import NotLeader, Role, SnapshotManifest
+from raftflow.cluster.consensus.types import Role, SnapshotManifest
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
+from tests.sim.checkers import Violation
 from tests.sim.disk import PowerLost, SimDisk
 from tests.sim.network import Endpoint
 
@@ -63,11 +64,20 @@ class WatchedJournal(Journal):
 
     def truncate_from(self, index: int) -> None:
         self.node.world.checks.on_truncate(self.node, index)
+        self.node.world.trace(f"{self.node.name} cuts its log from {index} to {self.last_index}")
         super().truncate_from(index)
 
     def reset(self, index: int, term: int) -> None:
         self.node.world.checks.on_reset(self.node, index, term)
         super().reset(index, term)
+
+
+def brief(message: wire.Message) -> str:
+    entries = message.get("entries", ())
+    span = f" entries {entries[0].index}-{entries[-1].index}" if entries else ""
+    skipped = ("type", "entries")
+    facts = " ".join(f"{key}={value}" for key, value in message.items() if key not in skipped)
+    return f"{message['type']} {facts}{span}"
 
 
 class SimTransport(Transport):  # type: ignore[misc]
@@ -78,13 +88,15 @@ class SimTransport(Transport):  # type: ignore[misc]
     def send(self, target: RaftNode, message: wire.Message) -> bool:
         node = self._node
         node.world.checks.on_send(node, target.id, message)
+        if node.world.tells:
+            node.world.trace(f"{node.name} > {target.id} {brief(message)}")
         return node.world.network.send(node.name, target.id, wire.encode(message))
 
 
 class SimNode:
     """Survives its processes: the disk and the durable part of the store stay."""
 
-    core_class = Core
+    only_processes_crash = False
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -93,6 +105,7 @@ class SimNode:
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
         self.flush_s = 0.001
+        self.flushes = 0
         self.alive = False
         self.incarnation = 0
         self.paused_until = 0.0
@@ -128,7 +141,7 @@ class SimNode:
         self.journal.node = self
         world.checks.on_start(self)
         self.transport = SimTransport(self)
-        self.core = self.core_class(
+        self.core = Core(
             node_id=self.name,
             voters=world.names,
             journal=self.journal,
@@ -158,17 +171,16 @@ class SimNode:
             self.disk.lose_power(self.rng)
         else:
             self.disk.kill_process()
-        self.world.checks.on_kill(self)
 
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.clock.now + seconds)
-        self._later(seconds, self._resume, even_paused=True)
+        self._later(seconds, self.resume, even_paused=True)
 
     @property
     def paused(self) -> bool:
         return self.world.clock.now < self.paused_until
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
         if not self.paused:
             inbox, self.inbox = self.inbox, []
             for position, event in enumerate(inbox):
@@ -232,6 +244,7 @@ class SimNode:
             self.flush_again = True
             return
         self.flushing = True
+        self.flushes += 1
         self._later(self.flush_s * self.rng.uniform(0.5, 1.5), self._flush)
 
     def _flush(self) -> None:
@@ -268,6 +281,8 @@ class SimNode:
 
     def on_role(self, role: Role, term: int, leader: str | None) -> None:
         self.world.checks.on_role(self, role, term, leader)
+        if self.world.tells:
+            self.world.trace(f"{self.name} is {role.value} in term {term}, led by {leader}")
 
     def on_snapshot_needed(self, peer: str) -> None:
         self._later(self.rng.uniform(0.001, 0.05), lambda: self._copy_store(peer))
@@ -300,6 +315,7 @@ class SimNode:
             self.state = self.durable = copy
             self.world.checks.on_state(self)
             self.world.stats["snapshots installed"] += 1
+            self.world.trace(f"{self.name} installs {manifest.snapshot_id}")
         # The store is durable; the process may die before the core hears of it.
         self._later(
             self.rng.random() * 0.003,
@@ -312,4 +328,6 @@ class SimNode:
         self.core.tick()
 
     def fatal(self, error: BaseException) -> NoReturn:
+        if isinstance(error, Violation):
+            raise error
         raise FailStop(f"{self.name}: {error!r}") from error

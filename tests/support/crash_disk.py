@@ -65,6 +65,7 @@ class CrashDisk:
         self._stop_at: int | None = None
         self._faults: dict[int, int] = {}
         self.operations: list[str] = []  # every change so far, by the name of its method
+        self.before_sync: Callable[[], None] | None = None  # called once, as another thread would
 
     # -- faults
 
@@ -128,6 +129,9 @@ class CrashDisk:
             fail()
 
     def fdatasync(self, fd: int) -> None:
+        hook, self.before_sync = self.before_sync, None
+        if hook is not None:
+            hook()
         fail = self._change("fdatasync")
         file = self._fds[fd]
         if fail:

@@ -410,9 +410,19 @@ def activity(
     input: bytes = b"",
     retry: RetryPolicy = NO_RETRY,
     task_queue: str = "",
+    start_to_close_ms: int = 0,
+    schedule_to_close_ms: int = 0,
+    schedule_to_start_ms: int = 0,
 ) -> ScheduleActivity:
     return ScheduleActivity(
-        step_name=name, sequence=sequence, input=input, retry=retry, task_queue=task_queue
+        step_name=name,
+        sequence=sequence,
+        input=input,
+        retry=retry,
+        task_queue=task_queue,
+        start_to_close_timeout_ms=start_to_close_ms,
+        schedule_to_close_timeout_ms=schedule_to_close_ms,
+        schedule_to_start_timeout_ms=schedule_to_start_ms,
     )
 
 

@@ -23,7 +23,9 @@ class Node:
         self.fault_always = ""
         self.leader_http = ""
         self.served: list[str] = []
+        self.headers: Any = {}
         self.connections = 0
+        self.dead = False
         self._open: set[socket.socket] = set()
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.node = self
@@ -33,6 +35,7 @@ class Node:
 
     def kill(self) -> None:
         """As kill -9 does: the port is closed and every connection reset."""
+        self.dead = True
         self._server.shutdown()
         self._server.server_close()
         for sock in list(self._open):
@@ -99,12 +102,15 @@ class _Handler(BaseHTTPRequestHandler):
         node = self.server.node
         parts = urlsplit(self.path)
         node.served.append(f"{self.command} {parts.path}")
+        node.headers = self.headers
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         fault = node.fault_for(parts.path)
         if self._misbehave(fault):
             return
         try:
-            answer = node.cluster.serve(self.command, parts.path, query, body)
+            answer = node.cluster.serve(
+                self.command, parts.path, query, body, gone=lambda: node.dead
+            )
         except Refused as refusal:
             self._answer(refusal.status, refusal.body)
             return

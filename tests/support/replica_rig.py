@@ -78,7 +78,9 @@ class Rig:
 
     async def start(self) -> Rig:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.store = await Store.open(self.folder / "state.db", settings=self.settings)
+        self.store = await Store.open(
+            self.folder / "state.db", settings=self.settings, on_fatal=self.consensus.errors.append
+        )
         settings = ReplicaSettings(
             snapshots=self.folder / "copies", log_tail_entries=self.tail, cache=self.cache
         )

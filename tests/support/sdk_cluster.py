@@ -6,6 +6,7 @@ Faithful where a worker can notice (tokens, leases, attempts, retries, 409s), bl
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -87,9 +88,19 @@ class FakeCluster:
 
     # -- the protocol --
 
-    def serve(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+    def serve(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Any,
+        *,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """`gone` says that nobody waits for the answer any more: a poll then takes no task."""
         with self.changed:
             self.calls.append((method, path, body))
+            self.changed.notify_all()
             for position, (prefix, refusal) in enumerate(self.refusals):
                 if path.startswith(prefix):
                     del self.refusals[position]
@@ -97,13 +108,20 @@ class FakeCluster:
             request_id = body.get("request_id") if body else None
             if request_id in self.requests:
                 return self.requests[request_id]
-            answer = self._route(method, path, query, body)
+            answer = self._route(method, path, query, body, gone)
             if request_id:
                 self.requests[request_id] = answer
             self.changed.notify_all()
             return answer
 
-    def _route(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+    def _route(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Any,
+        gone: Callable[[], bool],
+    ) -> Any:
         match method, path.removeprefix("/api/").split("/"):
             case "GET", ["health"]:
                 return {"status": "ok"}
@@ -111,11 +129,11 @@ class FakeCluster:
                 self.types.update(body["workflow_types"])
                 return {}
             case "GET", ["workflow-tasks"]:
-                return self._poll(lambda: self._decision(query["types"].split(",")))
+                return self._poll(lambda: self._decision(query["types"].split(",")), gone)
             case "POST", ["workflow-tasks", "complete"]:
                 return self._decided(body)
             case "GET", ["activity-tasks"]:
-                return self._poll(lambda: self._activity(query["activities"].split(",")))
+                return self._poll(lambda: self._activity(query["activities"].split(",")), gone)
             case "POST", ["activity-tasks", "complete"]:
                 return self._completed(body)
             case "POST", ["activity-tasks", "heartbeat"]:
@@ -161,12 +179,15 @@ class FakeCluster:
         self.runs[workflow_id] = run
         return {"workflow_id": workflow_id, "run_id": run.run_id, "started": True}
 
-    def _poll(self, take: Any) -> Any:
+    def _poll(self, take: Callable[[], Any], gone: Callable[[], bool]) -> Any:
         deadline = time.monotonic() + self.park
-        while (task := take()) is None and time.monotonic() < deadline:
+        while not gone():
+            task = take()
+            if task is not None or time.monotonic() >= deadline:
+                return task
             # In slices: due timers and backoffs are found by looking.
             self.changed.wait(0.02)
-        return task
+        return None
 
     def _decision(self, types: list[str]) -> Any:
         for run in self.runs.values():

@@ -317,7 +317,17 @@ class Player:
             choice = (op.c + n) % 6
             if choice < 2:
                 retry = RETRIES[(op.a + n) % len(RETRIES)]
-                out.append(make.activity(sequence, "act", input=b"in", retry=retry))
+                out.append(
+                    make.activity(
+                        sequence,
+                        "act",
+                        input=b"in",
+                        retry=retry,
+                        start_to_close_ms=(0, 0, 40)[op.c % 3],
+                        schedule_to_close_ms=(0, 0, 0, 300)[op.a % 4],
+                        schedule_to_start_ms=(0, 0, 200)[op.b % 3],
+                    )
+                )
             elif choice < 4:
                 out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
             else:

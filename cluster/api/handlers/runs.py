@@ -20,9 +20,7 @@ from raftflow.engine.state import Run, Signal
 
 # W3C Trace Context, version 00; anything else is ignored, as the standard wants.
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
-# Events fetched at a time, and the size at which an answer has enough of them.
-_SLICE = 50
-_PAGE_BYTES = 4 << 20
+_HISTORY_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
     command = replace(
         command,
         workflow_id=workflow_id,
-        id_generated=not command.workflow_id,
+        workflow_id_generated=not command.workflow_id,
         run_id=new_run_id(),
         traceparent=traceparent,
         tracestate=command.tracestate[:512] if traceparent else "",
@@ -127,22 +125,8 @@ async def history(
     if length < first:
         return HistoryPage(run, length, first, ())
     await node.replica.written(index)
-    last = min(length, first + limit - 1)
-    return HistoryPage(run, length, first, await _events(node, run.key, first, last))
-
-
-async def _events(node: NodeServices, key: RunKey, first: int, last: int) -> Sequence[bytes]:
-    """The records ``first`` to ``last``, or as many of them as fit into one answer."""
-    records: list[bytes] = []
-    size = 0
-    while first + len(records) <= last and size < _PAGE_BYTES:
-        start = first + len(records)
-        slice_ = await node.store.events(key, start=start, limit=min(_SLICE, last - start + 1))
-        if not slice_:
-            break
-        records += slice_
-        size += sum(map(len, slice_))
-    return records
+    records = await node.store.events(run.key, start=first, limit=min(limit, length - first + 1))
+    return HistoryPage(run, length, first, records)
 
 
 async def whole_history(node: NodeServices, page: HistoryPage) -> AsyncIterator[bytes]:
@@ -152,7 +136,10 @@ async def whole_history(node: NodeServices, page: HistoryPage) -> AsyncIterator[
     while records:
         yield b"".join(records)
         first += len(records)
-        records = await _events(node, page.run.key, first, page.length)
+        if first > page.length:
+            return
+        limit = min(_HISTORY_PAGE, page.length - first + 1)
+        records = await node.store.events(page.run.key, start=first, limit=limit)
 
 
 async def _read(

@@ -96,7 +96,7 @@ class RegisterTypes(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_types: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "request_id", "traceparent", "tracestate", "id_generated")
+    __slots__ = ("namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "request_id", "traceparent", "tracestate", "workflow_id_generated")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -109,7 +109,7 @@ class StartRun(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
-    ID_GENERATED_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_GENERATED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     run_id: str
@@ -122,8 +122,8 @@ class StartRun(_message.Message):
     request_id: str
     traceparent: str
     tracestate: str
-    id_generated: bool
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[int] = ..., id_conflict_policy: _Optional[int] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., id_generated: bool = ...) -> None: ...
+    workflow_id_generated: bool
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[int] = ..., id_conflict_policy: _Optional[int] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_id_generated: bool = ...) -> None: ...
 
 class SignalRun(_message.Message):
     __slots__ = ("namespace", "workflow_id", "run_id", "name", "payload", "request_id")

@@ -25,6 +25,7 @@ from raftflow_sdk.payloads import Decode
 from raftflow_sdk.poller import Outage, Patience, Poller
 from raftflow_sdk.replay import Workflow, decide
 from raftflow_sdk.version import SDK
+from raftflow_sdk.watchdog import Watchdog
 
 logger = logging.getLogger("raftflow_sdk")
 
@@ -74,6 +75,7 @@ class Worker:
         self._workflows: dict[str, _WorkflowCode] = {}
         self._activities: dict[str, _ActivityCode] = {}
         self._heartbeats = Heartbeats(self._connection, self.worker_id)
+        self._watchdog = Watchdog()
         self._stopping = threading.Event()
         self._outage = Outage()
         self._threads: list[threading.Thread] = []
@@ -107,6 +109,7 @@ class Worker:
         if self._workflows:
             self._register_types()
         self._heartbeats.start()
+        self._watchdog.start()
         if self._workflows:
             query = {"types": ",".join(self._workflows), "worker_id": self.worker_id}
             self._poll("/api/workflow-tasks", query, self._decide, self._workflow_slots)
@@ -122,6 +125,7 @@ class Worker:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._heartbeats.stop()
+        self._watchdog.stop()
         return not any(thread.is_alive() for thread in self._threads)
 
     def run(self) -> None:
@@ -178,7 +182,8 @@ class Worker:
     def _decide(self, task: dict[str, Any]) -> None:
         """Replay one workflow task and send the decision."""
         code = self._workflows[task["workflow_type"]]
-        body = decide(code.run, task, decode=code.decode)
+        with self._watchdog.watching(task["workflow_id"]):
+            body = decide(code.run, task, decode=code.decode)
         if "replay_error" in body:
             logger.error("workflow %s: %s", task["workflow_id"], body["replay_error"])
         err = self._send_decision(body)
@@ -284,7 +289,9 @@ def _check(known: dict[str, Any], name: str, code: Callable[..., object], kind: 
 def _takes_info(code: Callable[..., object]) -> bool:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(code).parameters.values()
-    return sum(parameter.kind in positional for parameter in parameters) >= 2
+    # One with a default is the code's own: `lambda text, name=name: ...`.
+    required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    return sum(each.kind in positional for each in required) >= 2
 
 
 @contextmanager

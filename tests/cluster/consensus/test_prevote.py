@@ -1,0 +1,42 @@
+from raftflow.cluster.consensus.prevote import PreVote, would_vote
+
+
+def asked(**changed: object) -> bool:
+    facts = {
+        "asked_term": 5,
+        "own_term": 4,
+        "candidate_log": (4, 10),
+        "own_log": (4, 10),
+        "hears_leader": False,
+    }
+    return would_vote(**(facts | changed))  # type: ignore[arg-type]
+
+
+def test_a_vote_needs_a_newer_term_a_complete_log_and_silence() -> None:
+    assert asked()
+    assert not asked(asked_term=4)
+    assert not asked(candidate_log=(4, 9))
+    assert not asked(candidate_log=(3, 99))
+    assert asked(candidate_log=(5, 1))
+    assert not asked(hears_leader=True)
+
+
+def test_a_majority_wins_and_a_voter_counts_once() -> None:
+    pre_vote = PreVote("a", "abcde")
+    pre_vote.start(7)
+    pre_vote.granted("b", asked_term=7)
+    pre_vote.granted("b", asked_term=7)
+    pre_vote.granted("c", asked_term=6)
+    assert not pre_vote.won
+    pre_vote.granted("c", asked_term=7)
+    assert pre_vote.won
+
+
+def test_what_was_stopped_is_never_won() -> None:
+    pre_vote = PreVote("a", "a")
+    assert not pre_vote.won
+    pre_vote.start(1)
+    assert pre_vote.won
+    pre_vote.stop()
+    assert not pre_vote.active
+    assert not pre_vote.won
