@@ -117,6 +117,8 @@ class HttpServer:
             error = of_exception(self._going())
             assert error is not None
             response = _refused(error)
+        except ConnectionError:
+            raise  # the caller has hung up
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
             if error is None:
@@ -149,10 +151,6 @@ class HttpServer:
             answer = await route.handler(request)
         finally:
             self._polls.discard(task)
-        transport = http.transport
-        if answer.tasks and (transport is None or transport.is_closing()):
-            for handed in answer.tasks:
-                self._node.dispatch.return_task(handed.namespace, handed.workflow_id, handed.token)
         return answer
 
     async def _body(self, http: web.BaseRequest) -> bytes:
@@ -188,8 +186,28 @@ class HttpServer:
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
         headers["Content-Type"] = _JSON
+        if answer.tasks:
+            return await self._hand_out(http, answer, headers)
         content = await encode_answer(answer.body)
         return web.Response(status=answer.status, headers=headers, body=content)
+
+    async def _hand_out(
+        self, http: web.BaseRequest, answer: Answer, headers: CIMultiDict[str]
+    ) -> web.Response:
+        """Send tasks to their worker; those for one who has hung up go back at once."""
+        try:
+            if http.transport is None or http.transport.is_closing():
+                raise ConnectionResetError
+            content = await encode_answer(answer.body)
+            response = web.Response(status=answer.status, headers=headers, body=content)
+            self._allow(http, response)
+            await response.prepare(http)
+            await response.write_eof()
+        except (asyncio.CancelledError, ConnectionError):
+            for task in answer.tasks:
+                self._node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
+            raise
+        return response
 
     def _static(self, http: web.BaseRequest, path: str) -> web.Response:
         file = self._page.find(path)

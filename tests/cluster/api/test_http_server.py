@@ -27,8 +27,10 @@ async def test_a_caller_without_a_majority_hears_what_became_of_the_call(
     served: Served, client: Client
 ) -> None:
     served.node.fault = Unavailable("no leader", maybe_applied=True, retry_after_ms=1_500)
-    reply = await client.post("/api/workflows/w/signal", {"name": "go"})
+    body = {"name": "go", "request_id": "r1"}
+    reply = await client.post("/api/workflows/w/signal", body)
     assert (reply.status, reply.headers["Retry-After"]) == (503, "2")
+    assert reply.json["request_id"] == "r1"
     assert (reply.json["maybe_applied"], reply.json["reason"]) == (True, "MAYBE_APPLIED")
     assert (await client.get("/api/workflows/w")).status == 503  # rather than old state
 
@@ -64,6 +66,23 @@ async def test_a_task_for_a_caller_who_has_gone_goes_back(served: Served, client
     await eventually(lambda: not served.node.parked, "the poll is gone")
     served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
     await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"})
+    assert (await client.get("/api/workflow-tasks")).json["workflow_id"] == "w"
+
+
+async def test_a_task_that_meets_a_closed_connection_goes_back(
+    served: Served, client: Client
+) -> None:
+    served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
+    held = await raw(served, b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n")
+    (parked,) = await eventually(lambda: list(served.node.parked), "the poll is parked")
+    web = served.server.http._web
+    assert web is not None
+    (connection,) = web.connections
+    # The socket breaks in the same turn of the loop in which the task arrives.
+    parked.future.add_done_callback(lambda _future: connection.force_close())
+    await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"})
+    await eventually(lambda: served.node.returned, "the task is given back")
+    held[1].close()
     assert (await client.get("/api/workflow-tasks")).json["workflow_id"] == "w"
 
 
