@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import structlog
@@ -25,7 +25,7 @@ from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
-from raftflow.cluster.errors import PortInUse, Unavailable
+from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
 
 log = structlog.get_logger("raftflow.api")
 
@@ -179,9 +179,7 @@ class HttpServer:
             streamed = web.StreamResponse(status=answer.status, headers=headers)
             self._allow(http, streamed)
             await streamed.prepare(http)
-            async for piece in answer.stream:
-                await streamed.write(piece)
-            await streamed.write_eof()
+            await _send(http, streamed, answer.stream)
             return streamed
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
@@ -265,6 +263,22 @@ async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Serve
             f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "
             "Stop what listens there or choose another address for this node."
         ) from None
+
+
+async def _send(
+    http: web.BaseRequest, response: web.StreamResponse, pieces: AsyncIterator[bytes]
+) -> None:
+    """Write a body whose length is not known yet. What fails on the way can only be told by
+    breaking off: the caller sees that the last chunk is missing."""
+    try:
+        async for piece in pieces:
+            await response.write(piece)
+    except (HistoryDamaged, OSError) as error:
+        log.warning("stream_broken_off", path=http.raw_path, error=str(error))
+        if http.transport is not None:
+            http.transport.abort()
+        raise ConnectionResetError from error
+    await response.write_eof()
 
 
 def _origin_form(target: str) -> str:

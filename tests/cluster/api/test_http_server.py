@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import aiohttp
 import pytest
 from eventually import eventually
 from json_client import Client
-from single_node import Served
+from single_node import Served, SingleNode
 
+from raftflow.cluster.api.handlers import runs
 from raftflow.cluster.api.page import Page
-from raftflow.cluster.errors import Overloaded, Unavailable
+from raftflow.cluster.errors import HistoryDamaged, Overloaded, Unavailable
 from raftflow.engine.commands import RegisterTypes
 
 
@@ -182,6 +185,27 @@ async def test_the_page_is_guarded(served: Served, client: Client, tmp_path: Pat
     assert again.status == 304
     for path in ("/../index.html", "/views", "/%2e%2e/x", "//index.html"):
         assert (await client.get(path)).status == 404
+
+
+async def test_a_file_that_cannot_be_read_to_its_end_is_broken_off(
+    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
+    await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"})
+    await client.post("/api/workflows/w/signal", {"name": "go"})
+    intact = SingleNode.events
+
+    async def events(self: SingleNode, run: Any, *, start: int, limit: int) -> Any:
+        if start > 1:
+            raise HistoryDamaged("event 2: checksum does not match")
+        return await intact(self, run, start=start, limit=1)
+
+    monkeypatch.setattr(SingleNode, "events", events)
+    monkeypatch.setattr(runs, "_PAGE_BYTES", 1)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await client.get("/api/workflows/w/history?format=binary")
+    damaged = await client.get("/api/workflows/w/history?from=2")
+    assert (damaged.status, damaged.json["code"]) == (500, "DATA_LOSS")
 
 
 async def test_broken_http_is_refused_in_silence(
