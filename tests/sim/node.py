@@ -105,6 +105,7 @@ class SimNode:
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
         self.flush_s = 0.001
+        self.tick_s = TICK_S
         self.flushes = 0
         self.alive = False
         self.incarnation = 0
@@ -211,7 +212,7 @@ class SimNode:
 
     def _tick(self) -> None:
         self.core.tick()
-        self._later(TICK_S, self._tick)
+        self._later(self.tick_s, self._tick)
 
     def _deliver(self, source: str, raw: bytes) -> None:
         def receive() -> None:
