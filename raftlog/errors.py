@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 REMEDY_DAMAGED = (
     "do not edit or delete the file by hand. Keep a copy of the directory, run "
@@ -67,9 +69,13 @@ class JournalClosed(JournalError):
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-def from_os_error(error: OSError, path: str, offset: int, doing: str) -> JournalIOError:
-    """The operating system's error with the file, the place and what was being done there."""
-    message = f"{doing} failed: {error.strerror or error} (errno {error.errno})"
-    if error.errno in _FULL:
-        return JournalFull(path, offset, message, REMEDY_FULL)
-    return JournalIOError(path, offset, message, REMEDY_IO)
+@contextmanager
+def naming(path: str, offset: int, doing: str) -> Iterator[None]:
+    """Turn the operating system's error into ours: which file, where, and what was being done."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{doing} failed: {error.strerror or error} (errno {error.errno})"
+        if error.errno in _FULL:
+            raise JournalFull(path, offset, message, REMEDY_FULL) from error
+        raise JournalIOError(path, offset, message, REMEDY_IO) from error

@@ -12,7 +12,7 @@ from crc32c import crc32c
 
 from raftflow.raftlog import segment
 from raftflow.raftlog.disk import Disk
-from raftflow.raftlog.errors import JournalDamaged, JournalError, from_os_error
+from raftflow.raftlog.errors import JournalDamaged, JournalError, naming
 
 FILE = "hardstate"
 MAGIC = b"RAFTVOTE"
@@ -41,9 +41,12 @@ class HardState:
 
     @classmethod
     def open(cls, directory: str, disk: Disk) -> HardState:
-        """Read the file, or begin at term 0 in a directory where no entry was ever written."""
+        """Read the file, or begin at term 0 in a directory where no entry was ever written.
+
+        The caller keeps other processes out, by the journal's lock or by one of its own.
+        """
         path = os.path.join(directory, FILE)
-        try:
+        with naming(path, 0, "reading term and vote"):
             disk.makedirs(directory)
             names = disk.listdir(directory)
             if FILE not in names:
@@ -51,8 +54,6 @@ class HardState:
                     raise JournalDamaged(path, 0, "the term and vote are missing", REMEDY)
                 return cls(directory, disk, 0, None)
             state = cls(directory, disk, *load(disk, directory))
-        except OSError as error:
-            raise from_os_error(error, path, 0, "reading term and vote") from error
         # What can be read may be in the page cache only, after a directory fsync that failed.
         state._write(state.term, state.voted_for)
         return state
@@ -67,6 +68,8 @@ class HardState:
 
     def store(self, term: int, voted_for: str | None) -> None:
         """On disk when it returns. The term never falls, a vote given in a term is kept."""
+        if self._broken is not None:
+            raise self._broken
         if term < self._term or (term == self._term and self._voted_for not in (None, voted_for)):
             raise ValueError(
                 f"term {term} with a vote for {voted_for} after "
@@ -77,21 +80,20 @@ class HardState:
             self._term, self._voted_for = term, voted_for
 
     def _write(self, term: int, voted_for: str | None) -> None:
-        if self._broken is not None:
-            raise self._broken
         temporary = self._path + segment.TEMPORARY
         try:
-            fd = self._disk.create(temporary)
-            try:
-                self._disk.pwrite(fd, encode(term, voted_for), 0)
-                self._disk.fdatasync(fd)
-            finally:
-                self._disk.close(fd)
-            self._disk.rename(temporary, self._path)
-            self._disk.fsync_dir(self._directory)
-        except OSError as error:
-            self._broken = from_os_error(error, self._path, 0, "writing term and vote")
-            raise self._broken from error
+            with naming(self._path, 0, "writing term and vote"):
+                fd = self._disk.create(temporary)
+                try:
+                    self._disk.pwrite(fd, encode(term, voted_for), 0)
+                    self._disk.fdatasync(fd)
+                finally:
+                    self._disk.close(fd)
+                self._disk.rename(temporary, self._path)
+                self._disk.fsync_dir(self._directory)
+        except JournalError as error:
+            self._broken = error
+            raise
 
 
 def encode(term: int, voted_for: str | None) -> bytes:

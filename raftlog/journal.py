@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,14 +17,14 @@ from raftflow.raftlog import frame, recovery, segment
 from raftflow.raftlog.disk import Disk
 from raftflow.raftlog.errors import (
     JournalClosed,
-    JournalDamaged,
     JournalError,
     JournalLocked,
-    from_os_error,
+    naming,
 )
 from raftflow.raftlog.frame import FRAME_BYTES, MAX_ENTRY_BYTES, LogEntry
 from raftflow.raftlog.recovery import Recovered, TornTail
 from raftflow.raftlog.segment import Segment, SegmentHeader
+from raftflow.raftlog.terms import Terms
 
 __all__ = ["Journal", "LogEntry"]
 
@@ -62,13 +61,10 @@ class Journal:
         self._lock = threading.Lock()
         self._broken: JournalError | None = None
 
-        self._prev_index = recovered.prev_index
-        self._prev_term = recovered.prev_term
+        self._terms = recovered.terms
         self._segments = recovered.segments
         self._doomed: list[Segment] = []  # compacted away, files still there
-        self._terms = recovered.terms
-        last = recovered.segments[-1].last_index if recovered.segments else self._prev_index
-        self._last_index = last
+        last = self._terms.last_index
         self._taken = last  # handed to a write, finished or not
         self._flushed = last
         self._cut = False  # the disk holds entries above _taken that are void
@@ -89,18 +85,14 @@ class Journal:
         """Lock the directory, recover what is in it, and rewrite the last segment."""
         if not 0 < segment_bytes <= segment.MAX_SEGMENT_BYTES:
             raise ValueError(f"segment_bytes must be 1 to {segment.MAX_SEGMENT_BYTES}")
-        try:
+        with naming(directory, 0, "opening the directory"):
             disk.makedirs(directory)
-            lock_fd = disk.lock(directory)
-        except BlockingIOError as error:
-            raise JournalLocked(directory) from error
-        except OSError as error:
-            raise from_os_error(error, directory, 0, "opening the directory") from error
+            try:
+                lock_fd = disk.lock(directory)
+            except BlockingIOError as error:
+                raise JournalLocked(directory) from error
         try:
             recovered = recovery.recover(disk, directory)
-        except OSError as error:
-            disk.close(lock_fd)
-            raise from_os_error(error, directory, 0, "recovering the journal") from error
         except JournalError:
             disk.close(lock_fd)
             raise
@@ -117,24 +109,24 @@ class Journal:
 
     @property
     def prev_index(self) -> int:
-        return self._prev_index
+        return self._terms.prev_index
 
     @property
     def prev_term(self) -> int:
-        return self._prev_term
+        return self._terms.prev_term
 
     @property
     def first_index(self) -> int:
         """0 at birth; last_index + 1 when everything was compacted away."""
-        return self._prev_index + 1 if self._last_index else 0
+        return self.prev_index + 1 if self.last_index else 0
 
     @property
     def last_index(self) -> int:
-        return self._last_index
+        return self._terms.last_index
 
     @property
     def last_term(self) -> int:
-        return self._term_of(self._last_index)
+        return self._terms.last_term
 
     @property
     def flushed_index(self) -> int:
@@ -143,14 +135,12 @@ class Journal:
 
     @property
     def needs_flush(self) -> bool:
-        return self._cut or self._flushed < self._last_index or bool(self._doomed)
+        return self._cut or self._flushed < self.last_index or bool(self._doomed)
 
     def term(self, index: int) -> int | None:
         with self._lock:
             self._check()
-            if not self._prev_index <= index <= self._last_index:
-                return None
-            return self._term_of(index)
+            return self._terms.get(index)
 
     def entry(self, index: int) -> LogEntry:
         return self.entries(index, index + 1, 0)[0]
@@ -162,12 +152,12 @@ class Journal:
         """
         with self._lock:
             self._check()
-            if not self._prev_index < start <= self._last_index:
+            if not self.prev_index < start <= self.last_index:
                 raise IndexError(
                     f"entry {start} is not in the journal, which has "
-                    f"{self._prev_index + 1} to {self._last_index}"
+                    f"{self.prev_index + 1} to {self.last_index}"
                 )
-            stop = min(stop, self._last_index + 1)
+            stop = min(stop, self.last_index + 1)
             found: list[LogEntry] = []
             while start < stop and (max_bytes > 0 or not found):
                 if start >= self._cache_first:
@@ -187,7 +177,7 @@ class Journal:
         """Add entries after the last one. Readable at once, on disk after the next flush()."""
         with self._lock:
             self._check()
-            index, term = self._last_index, self._term_of(self._last_index)
+            index, term = self.last_index, self.last_term
             for entry in entries:
                 index += 1
                 if entry.index != index or entry.term < term:
@@ -201,9 +191,7 @@ class Journal:
             for entry in entries:
                 self._cache[entry.index] = entry
                 self._cache_bytes += len(entry.payload) + ENTRY_OVERHEAD_BYTES
-                if not self._terms or self._terms[-1][1] != entry.term:
-                    self._terms.append((entry.index, entry.term))
-            self._last_index = index
+                self._terms.extend(1, entry.term)
             self._evict()
 
     def truncate_from(self, index: int) -> None:
@@ -214,16 +202,14 @@ class Journal:
         """
         with self._lock:
             self._check()
-            if index <= self._prev_index:
-                raise ValueError(f"cannot cut at {index}: compacted up to {self._prev_index}")
-            if index > self._last_index:
+            if index <= self.prev_index:
+                raise ValueError(f"cannot cut at {index}: compacted up to {self.prev_index}")
+            if index > self.last_index:
                 return
-            for gone in range(max(index, self._cache_first), self._last_index + 1):
+            for gone in range(max(index, self._cache_first), self.last_index + 1):
                 self._drop_cached(gone)
-            self._last_index = index - 1
+            self._terms.cut_from(index)
             self._cache_first = min(self._cache_first, index)
-            while self._terms and self._terms[-1][0] >= index:
-                self._terms.pop()
             if index <= self._taken:
                 self._taken = index - 1
                 self._flushed = min(self._flushed, index - 1)
@@ -258,7 +244,7 @@ class Journal:
         the journal is finished: nothing is tried again, every later call raises the same error.
         """
         with self._io:
-            target = self._last_index
+            target = self.last_index
             while (work := self._take(target)) is not None:
                 self._write(work)
             self._remove_doomed()
@@ -272,11 +258,10 @@ class Journal:
                 next_id = self._segments[-1].header.segment_id + 1 if self._segments else 1
                 self._doomed += self._segments
                 self._segments = []
-                self._move_start(self._last_index)
-                self._terms.clear()
-                self._prev_index, self._prev_term = index, term
-                self._last_index = self._taken = self._flushed = index
-                self._cache_first = index + 1
+                self._terms = Terms(index, term)
+                self._taken = self._flushed = index
+                self._cache.clear()
+                self._cache_bytes, self._cache_first = 0, index + 1
                 self._cut = False
             header = SegmentHeader(next_id, index, term, reset=True)
             self._write(_Work([], header))
@@ -298,12 +283,6 @@ class Journal:
         if self._broken is not None:
             raise self._broken
 
-    def _term_of(self, index: int) -> int:
-        if index == self._prev_index:
-            return self._prev_term
-        position = bisect_right(self._terms, (index, 1 << 64)) - 1
-        return self._terms[position][1]
-
     def _from_cache(self, start: int, stop: int, max_bytes: int) -> list[LogEntry]:
         found = [self._cache[start]]
         max_bytes -= _size(found[0])
@@ -320,18 +299,11 @@ class Journal:
             part for part in reversed(self._segments) if part.count and part.first_index <= start
         )
         stop = min(stop, part.last_index + 1)
-        try:
-            with self._guard(part.path, part.ends[start - part.first_index], "reading"):
-                return part.read(self._disk, start, stop, max_bytes)
-        except JournalDamaged as damage:
-            self._broken = damage
-            raise
+        with self._final():
+            return part.read(self._disk, start, stop, max_bytes)
 
     def _move_start(self, last_dropped: int) -> None:
-        self._prev_term = self._term_of(last_dropped)
-        self._prev_index = last_dropped
-        while len(self._terms) > 1 and self._terms[1][0] <= last_dropped + 1:
-            del self._terms[0]
+        self._terms.start_after(last_dropped)
         while self._cache and self._cache_first <= last_dropped:
             self._drop_cached(self._cache_first)
             self._cache_first += 1
@@ -348,7 +320,7 @@ class Journal:
         """Hand the next entries to a write: as many as go into one segment."""
         with self._lock:
             self._check()
-            target = min(target, self._last_index)
+            target = min(target, self.last_index)
             if self._taken >= target and not self._cut:
                 return None
             active = self._segments[-1] if self._segments else None
@@ -357,7 +329,7 @@ class Journal:
             header = None
             if active is None or self._cut or self._overfull(used, index):
                 next_id = active.header.segment_id + 1 if active else 1
-                header = SegmentHeader(next_id, self._taken, self._term_of(self._taken))
+                header = SegmentHeader(next_id, self._taken, self._terms[self._taken])
                 used = segment.HEADER_BYTES
             entries: list[LogEntry] = []
             while index <= target and not (entries and self._overfull(used, index)):
@@ -388,49 +360,37 @@ class Journal:
     # -- disk, under _io
 
     @contextmanager
-    def _guard(self, path: str, offset: int, doing: str) -> Iterator[None]:
+    def _final(self) -> Iterator[None]:
+        """An error of the disk ends the journal: what the disk holds now is not known."""
         try:
             yield
-        except OSError as error:
-            self._broken = from_os_error(error, path, offset, doing)
-            raise self._broken from error
+        except JournalError as error:
+            self._broken = error
+            raise
 
     def _write(self, work: _Work) -> None:
-        if work.header is not None:
-            self._write_new_segment(work, work.header)
-            return
-        part = self._segments[-1]
-        offset = part.synced
-        parts, ends = frame.encode(work.entries, seed=part.seed, synced=part.synced, offset=offset)
-        with self._guard(part.path, offset, "writing entries"):
-            self._disk.pwrite(part.fd, b"".join(parts), offset)
-            self._disk.fdatasync(part.fd)
-            part.synced = ends[-1]
-            part.mark_synced(self._disk)
-        self._publish(part, work, ends)
-
-    def _write_new_segment(self, work: _Work, header: SegmentHeader) -> None:
-        before = self._segments[-1] if self._segments else None
-        start = segment.HEADER_BYTES
-        parts, ends = frame.encode(work.entries, seed=header.seed, synced=start, offset=start)
-        path = segment.segment_path(self._directory, header.segment_id)
-        with self._guard(path, 0, "writing a new segment"):
+        with self._final():
+            if work.header is None:
+                part = self._segments[-1]
+                self._publish(part, work, part.write(self._disk, work.entries))
+                return
+            before = self._segments[-1] if self._segments else None
+            header, start = work.header, segment.HEADER_BYTES
+            parts, ends = frame.encode(work.entries, seed=header.seed, synced=start, offset=start)
             part = segment.create(
                 self._disk, self._directory, header, b"".join(parts), array("I", [start])
             )
-        self._publish(part, work, ends)
-        if before is not None:
-            with self._guard(before.path, before.synced, "sealing the segment"):
-                before.mark_synced(self._disk, sealed=True)
-                self._disk.fdatasync(before.fd)
+            self._publish(part, work, ends)
+            if before is not None:
+                before.seal(self._disk)
 
     def _remove_doomed(self) -> None:
         with self._lock:
             doomed, self._doomed = self._doomed, []
-        for part in doomed:
-            with self._guard(part.path, 0, "removing the segment"):
+        with self._final():
+            for part in doomed:
                 self._disk.close(part.fd)
-                recovery.remove_segments(self._disk, self._directory, [part.header.segment_id])
+                segment.remove(self._disk, self._directory, [part.header.segment_id])
 
 
 def _size(entry: LogEntry) -> int:

@@ -14,8 +14,9 @@ from itertools import pairwise
 
 from raftflow.raftlog import segment
 from raftflow.raftlog.disk import Disk
-from raftflow.raftlog.errors import JournalDamaged
-from raftflow.raftlog.segment import HEADER_BYTES, TEMPORARY, Scan, Segment, SegmentHeader
+from raftflow.raftlog.errors import JournalDamaged, naming
+from raftflow.raftlog.segment import HEADER_BYTES, TEMPORARY, Scan, Segment
+from raftflow.raftlog.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,74 +29,46 @@ class TornTail:
     reason: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Recovered:
-    prev_index: int
-    prev_term: int
+    terms: Terms
     segments: list[Segment]
-    terms: list[tuple[int, int]]  # (first index, term) of each run, ascending
     torn: TornTail | None
 
 
-@dataclass(slots=True)
-class Lineage:
-    """The part of each segment that counts, put together in order."""
-
-    prev_index: int = 0
-    prev_term: int = 0
-    last_index: int = 0
-    last_term: int = 0
-    terms: list[tuple[int, int]] | None = None
-
-    def restart(self, header: SegmentHeader) -> None:
-        self.prev_index = self.last_index = header.prev_index
-        self.prev_term = self.last_term = header.prev_term
-        self.terms = []
-
-    def term(self, index: int) -> int:
-        if index == self.prev_index:
-            return self.prev_term
-        return next(term for first, term in reversed(self.terms or []) if first <= index)
-
-    def add(self, scan: Scan) -> None:
-        header = scan.header
-        if self.terms is None or header.prev_index <= self.prev_index:
-            # Below the start: compaction stopped between dead segments, which hold nothing.
-            self.restart(header)
-        elif header.prev_index > self.last_index:
-            raise JournalDamaged(
-                scan.path,
-                0,
-                f"entries {self.last_index + 1} to {header.prev_index} are missing before it",
-            )
-        elif self.term(header.prev_index) != header.prev_term:
-            raise JournalDamaged(
-                scan.path,
-                0,
-                f"it follows entry {header.prev_index} of term {header.prev_term}, "
-                f"but that entry has term {self.term(header.prev_index)}",
-            )
-        assert self.terms is not None
-        kept = [run for run in self.terms if run[0] <= header.prev_index]
-        before = kept[-1][1] if kept else self.prev_term
-        skip = 1 if kept and scan.terms and scan.terms[0][1] == before else 0
-        self.terms = kept + scan.terms[skip:]
-        self.last_index = scan.last_index
-        self.last_term = scan.terms[-1][1] if scan.terms else header.prev_term
+def join(before: Terms | None, scan: Scan) -> Terms:
+    """The log up to and with this segment, of which the log before it may lose its end."""
+    header = scan.header
+    if before is None or header.prev_index < before.prev_index:
+        # Below the start: compaction stopped between superseded segments, which hold nothing.
+        return scan.terms
+    if header.prev_index > before.last_index:
+        missing = f"entries {before.last_index + 1} to {header.prev_index} are missing before it"
+        raise JournalDamaged(scan.path, 0, missing)
+    if header.prev_term != (term := before[header.prev_index]):
+        raise JournalDamaged(
+            scan.path,
+            0,
+            f"it follows entry {header.prev_index} of term {header.prev_term}, "
+            f"but that entry has term {term}",
+        )
+    before.cut_from(header.prev_index + 1)
+    before.follow(scan.terms)
+    return before
 
 
 def live_ids(disk: Disk, directory: str, names: Sequence[str]) -> tuple[list[int], list[int]]:
     """The numbers of the segments that count, and of those that a reset left behind."""
     ids = segment.segment_ids(names)
-    for older, newer in pairwise(ids):
-        if newer != older + 1:
-            raise JournalDamaged(
-                segment.segment_path(directory, older + 1), 0, "this segment is missing"
-            )
     start = 0
     for position, segment_id in enumerate(ids):
         if segment.read_header(disk, directory, segment_id).reset:
             start = position
+    for older, newer in pairwise(ids[start:]):
+        if newer != older + 1:
+            raise JournalDamaged(
+                segment.segment_path(directory, older + 1), 0, "this segment is missing"
+            )
     return ids[start:], ids[:start]
 
 
@@ -120,15 +93,16 @@ def judge(scan: Scan, *, last: bool) -> None:
 
 
 def recover(disk: Disk, directory: str) -> Recovered:
-    names = disk.listdir(directory)
+    with naming(directory, 0, "listing the directory"):
+        names = disk.listdir(directory)
     ids, left_behind = live_ids(disk, directory, names)
-    lineage = Lineage()
+    terms = None
     scans: list[Scan] = []
     data = b""
     for segment_id in ids:
         scan, data = segment.scan(disk, directory, segment_id)
         judge(scan, last=segment_id == ids[-1])
-        lineage.add(scan)
+        terms = join(terms, scan)
         scans.append(scan)
     _remove_leftovers(disk, directory, names, left_behind)
     segments = [_reopen(disk, scan) for scan in scans[:-1]]
@@ -137,9 +111,9 @@ def recover(disk: Disk, directory: str) -> Recovered:
             older.trim(following.header.prev_index + 1)
     torn = None
     if scans:
-        torn = _torn_tail(scans[-1])
+        torn = torn_tail(scans[-1])
         segments.append(_rewrite(disk, directory, scans[-1], data))
-    return Recovered(lineage.prev_index, lineage.prev_term, segments, lineage.terms or [], torn)
+    return Recovered(terms or Terms(0, 0), segments, torn)
 
 
 def _remove_leftovers(
@@ -147,24 +121,19 @@ def _remove_leftovers(
 ) -> None:
     for name in names:
         if name.endswith(segment.SUFFIX + TEMPORARY):
-            disk.unlink(os.path.join(directory, name))
-    remove_segments(disk, directory, left_behind)
-
-
-def remove_segments(disk: Disk, directory: str, ids: Sequence[int]) -> None:
-    """Oldest first, each removal on disk before the next: a crash never leaves a hole."""
-    for segment_id in ids:
-        disk.unlink(segment.segment_path(directory, segment_id))
-        disk.fsync_dir(directory)
+            path = os.path.join(directory, name)
+            with naming(path, 0, "removing an unfinished segment"):
+                disk.unlink(path)
+    segment.remove(disk, directory, left_behind)
 
 
 def _reopen(disk: Disk, scan: Scan) -> Segment:
-    return Segment(
-        scan.path, disk.open(scan.path), scan.header, scan.ends, scan.header.seed, scan.size
-    )
+    with naming(scan.path, 0, "opening the segment"):
+        fd = disk.open(scan.path)
+    return Segment(scan.path, fd, scan.header, scan.ends, scan.header.seed, scan.size)
 
 
-def _torn_tail(scan: Scan) -> TornTail | None:
+def torn_tail(scan: Scan) -> TornTail | None:
     if scan.damage is None:
         return None
     offset = scan.damage.offset

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -23,8 +23,9 @@ from crc32c import crc32c
 
 from raftflow.raftlog import frame
 from raftflow.raftlog.disk import Disk
-from raftflow.raftlog.errors import JournalDamaged
+from raftflow.raftlog.errors import JournalDamaged, naming
 from raftflow.raftlog.frame import FRAME_BYTES, Buffer, FrameFault, LogEntry
+from raftflow.raftlog.terms import Terms
 
 MAGIC = b"RAFTFLOW"
 VERSION = 1
@@ -99,19 +100,32 @@ class Segment:
         begin = self.ends[low]
         fit = bisect_right(self.ends, begin + max_bytes, low + 1) - 1
         high = min(max(fit, low + 1), stop - self.first_index)
-        data = disk.pread(self.fd, self.ends[high] - begin, begin)
-        entries = []
-        for position in range(low, high):
-            offset = self.ends[position]
-            try:
-                found = frame.decode(data, offset - begin, self.seed)
-                if found.index != self.first_index + position:
-                    raise FrameFault(f"entry {found.index} where {start} was written")
-            except FrameFault as fault:
-                raise JournalDamaged(self.path, offset, str(fault)) from fault
-            payload = frame.payload_of(data, offset - begin, found)
-            entries.append(LogEntry(found.index, found.term, payload))
+        with naming(self.path, begin, "reading entries"):
+            data = disk.pread(self.fd, self.ends[high] - begin, begin)
+        try:
+            entries = frame.decode_run(data, start, self.seed)
+        except FrameFault as fault:
+            raise JournalDamaged(self.path, begin + fault.offset, str(fault)) from fault
+        if len(entries) < high - low:
+            raise JournalDamaged(self.path, begin + len(data), "the file has become shorter")
         return entries
+
+    def write(self, disk: Disk, entries: Sequence[LogEntry]) -> array[int]:
+        """Put entries at the end, on disk at return. Their ends are for the owner to add."""
+        offset = self.synced
+        parts, ends = frame.encode(entries, seed=self.seed, synced=offset, offset=offset)
+        with naming(self.path, offset, "writing entries"):
+            disk.pwrite(self.fd, b"".join(parts), offset)
+            disk.fdatasync(self.fd)
+            self.synced = ends[-1]
+            self.mark_synced(disk)
+        return ends
+
+    def seal(self, disk: Disk) -> None:
+        """A later segment is on disk: from now on, this one is never the last."""
+        with naming(self.path, self.synced, "sealing the segment"):
+            self.mark_synced(disk, sealed=True)
+            disk.fdatasync(self.fd)
 
     def mark_synced(self, disk: Disk, *, sealed: bool = False) -> None:
         """Write down how far this file is on disk. Not synced: it rides on the next fsync.
@@ -138,13 +152,9 @@ class Scan:
     size: int
     synced: int
     sealed: bool
+    terms: Terms
     ends: array[int] = field(default_factory=lambda: array("I", [HEADER_BYTES]))
-    terms: list[tuple[int, int]] = field(default_factory=list)  # (first index, term) of each run
     damage: Damage | None = None
-
-    @property
-    def last_index(self) -> int:
-        return self.header.prev_index + len(self.ends) - 1
 
 
 def segment_path(directory: str, segment_id: int) -> str:
@@ -164,41 +174,43 @@ def create(
     A segment of the same number is replaced in one step.
     """
     path = segment_path(directory, header.segment_id)
-    fd = disk.create(path + TEMPORARY)
-    try:
-        size = HEADER_BYTES + len(frames)
-        # True when it can be read: the name comes after the sync.
-        mark = _encode_mark(header.seed, size, sealed=False)
-        head = bytearray(HEADER_BYTES)
-        for offset, raw in ((0, header.encode()), *((at, mark) for at in _MARK_OFFSETS)):
-            head[offset : offset + len(raw)] = raw
-        disk.pwrite(fd, bytes(head) + frames, 0)
-        disk.fdatasync(fd)
-        disk.rename(path + TEMPORARY, path)
-        disk.fsync_dir(directory)
-    except OSError:
-        disk.close(fd)
-        raise
+    size = HEADER_BYTES + len(frames)
+    # The mark is true whenever it can be read: the name comes after the sync.
+    mark = _encode_mark(header.seed, size, sealed=False)
+    head = bytearray(HEADER_BYTES)
+    for offset, raw in ((0, header.encode()), *((at, mark) for at in _MARK_OFFSETS)):
+        head[offset : offset + len(raw)] = raw
+    with naming(path, 0, "writing a new segment"):
+        fd = disk.create(path + TEMPORARY)
+        try:
+            disk.pwrite(fd, bytes(head) + frames, 0)
+            disk.fdatasync(fd)
+            disk.rename(path + TEMPORARY, path)
+            disk.fsync_dir(directory)
+        except OSError:
+            disk.close(fd)
+            raise
     return Segment(path, fd, header, ends, header.seed, size)
+
+
+def remove(disk: Disk, directory: str, ids: Iterable[int]) -> None:
+    """Oldest first, each removal on disk before the next: a crash never leaves a hole."""
+    for segment_id in ids:
+        path = segment_path(directory, segment_id)
+        with naming(path, 0, "removing a segment"):
+            disk.unlink(path)
+            disk.fsync_dir(directory)
 
 
 def read_header(disk: Disk, directory: str, segment_id: int) -> SegmentHeader:
     path = segment_path(directory, segment_id)
-    fd = disk.open(path)
-    try:
-        return _decode_header(path, segment_id, disk.pread(fd, HEADER_BYTES, 0))
-    finally:
-        disk.close(fd)
+    return _decode_header(path, segment_id, _read_file(disk, path, HEADER_BYTES))
 
 
 def scan(disk: Disk, directory: str, segment_id: int) -> tuple[Scan, bytes]:
     """Verify a whole file. Only an unusable header raises; other damage is reported in the Scan."""
     path = segment_path(directory, segment_id)
-    fd = disk.open(path)
-    try:
-        data = disk.pread(fd, disk.size(fd), 0)
-    finally:
-        disk.close(fd)
+    data = _read_file(disk, path)
     header = _decode_header(path, segment_id, data)
     marks = [mark for at in _MARK_OFFSETS if (mark := _decode_mark(header.seed, data, at))]
     found = Scan(
@@ -207,32 +219,41 @@ def scan(disk: Disk, directory: str, segment_id: int) -> tuple[Scan, bytes]:
         size=len(data),
         synced=max((synced for synced, _ in marks), default=HEADER_BYTES),
         sealed=any(flags & _SEALED for _, flags in marks),
+        terms=Terms(header.prev_index, header.prev_term),
     )
     _scan_frames(found, memoryview(data))
     return found, data
 
 
+def _read_file(disk: Disk, path: str, most: int | None = None) -> bytes:
+    with naming(path, 0, "reading the segment"):
+        fd = disk.open(path)
+        try:
+            return disk.pread(fd, disk.size(fd) if most is None else most, 0)
+        finally:
+            disk.close(fd)
+
+
 def _scan_frames(found: Scan, data: memoryview) -> None:
-    seed = found.header.seed
-    index, term = found.header.prev_index + 1, found.header.prev_term
+    seed, terms = found.header.seed, found.terms
     offset = HEADER_BYTES
     while offset < len(data):
         try:
             item = frame.decode(data, offset, seed)
-            if item.index != index or item.term < term:
+            if item.index != terms.last_index + 1 or item.term < terms.last_term:
                 raise FrameFault(
+                    offset,
                     f"entry {item.index} of term {item.term} cannot follow "
-                    f"entry {index - 1} of term {term}"
+                    f"entry {terms.last_index} of term {terms.last_term}",
                 )
         except FrameFault as fault:
             found.damage = Damage(offset, str(fault))
             break
-        if item.term != term or not found.terms:
-            found.terms.append((index, item.term))
-        index, term, offset = index + 1, item.term, item.end
+        terms.extend(1, item.term)
+        offset = item.end
         found.ends.append(offset)
     if found.damage is not None:
-        for later in _frames_after(data, found.damage.offset, seed, index):
+        for later in _frames_after(data, found.damage.offset, seed, terms.last_index + 1):
             found.synced = max(found.synced, later.synced)
     elif found.synced > offset:
         found.damage = Damage(offset, f"the file ends here but was on disk up to {found.synced}")

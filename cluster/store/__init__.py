@@ -2,3 +2,53 @@
 
 if __name__ != "raftflow.cluster.store":
     raise ImportError("import this package as raftflow.cluster.store")
+
+from raftflow.cluster.store.batch import AppliedState, RowEncoder, WriteBatch
+from raftflow.cluster.store.copies import Copy
+from raftflow.cluster.store.errors import (
+    CopyRefused,
+    CorruptRecord,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreIOError,
+    StoreTooNew,
+)
+from raftflow.cluster.store.store import DEFAULT_SETTINGS, Store, StoreSettings
+from raftflow.cluster.store.views import (
+    BadCursor,
+    Loaded,
+    OpenTask,
+    RunFilter,
+    RunPage,
+    RunSummary,
+    StoredRun,
+    TaskPage,
+)
+from raftflow.cluster.store.writer import WriterTimes
+
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "AppliedState",
+    "BadCursor",
+    "Copy",
+    "CopyRefused",
+    "CorruptRecord",
+    "Loaded",
+    "OpenTask",
+    "RowEncoder",
+    "RunFilter",
+    "RunPage",
+    "RunSummary",
+    "Store",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreIOError",
+    "StoreSettings",
+    "StoreTooNew",
+    "StoredRun",
+    "TaskPage",
+    "WriteBatch",
+    "WriterTimes",
+]

@@ -36,6 +36,7 @@ def test_neither_term_nor_vote_is_taken_back(tmp_path: Path) -> None:
     assert (state.term, state.voted_for) == (6, "n2")
 
 
+@pytest.mark.slow
 def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     HardState.open(str(tmp_path), OsDisk()).store(3, "n1")
     path = tmp_path / FILE

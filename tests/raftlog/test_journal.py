@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -123,6 +126,7 @@ def test_entries_stops_at_max_bytes_but_gives_one(tmp_path: Path, cache_bytes: i
         assert journal.entry(20) == some(20, 20, size=96)[0]
 
 
+@pytest.mark.slow
 def test_the_cache_is_bounded(tmp_path: Path) -> None:
     with opened(tmp_path, segment_bytes=1 << 20, cache_bytes=10_000) as journal:
         for start in range(1, 1000, 10):
@@ -232,36 +236,152 @@ def test_a_closed_journal_says_so(tmp_path: Path) -> None:
             call()
 
 
+class ObservedDisk(OsDisk):
+    """Lets the other thread run between a write and its sync, where a truncation hurts most."""
+
+    def __init__(self) -> None:
+        self.syncs = 0
+
+    def fdatasync(self, fd: int) -> None:
+        time.sleep(0.0002)
+        super().fdatasync(fd)
+        self.syncs += 1
+
+
 @pytest.mark.slow
-def test_flush_in_a_thread_beside_appends_and_truncations(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_flush_in_a_thread_beside_everything_else(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    disk = ObservedDisk()
+    journal = Journal.open(str(tmp_path), disk=disk, segment_bytes=20_000, cache_bytes=3_000)
+    failed: list[BaseException] = []
     stop = threading.Event()
-    with opened(tmp_path, segment_bytes=20_000, cache_bytes=3_000) as journal:
-        failed: list[BaseException] = []
 
-        def flusher() -> None:
-            try:
-                while not stop.is_set():
-                    journal.flush()
-            except BaseException as error:  # noqa: BLE001 - reported by the test
-                failed.append(error)
+    def flusher() -> None:
+        try:
+            while not stop.is_set():
+                journal.flush()
+        except BaseException as error:  # noqa: BLE001 - reported by the test
+            failed.append(error)
 
-        thread = threading.Thread(target=flusher)
-        thread.start()
-        model: list[LogEntry] = []
-        for round_ in range(1, 400):
-            journal.append(more := some(len(model) + 1, len(model) + 7, term=round_))
-            model += more
-            if round_ % 5 == 0:
-                cut = len(model) - round_ % 13
-                journal.truncate_from(cut)
-                del model[cut - 1 :]
-            assert journal.flushed_index <= journal.last_index == len(model)
-            assert journal.entry(len(model)) == model[-1]
-            assert journal.entry(max(1, len(model) // 2)) == model[max(1, len(model) // 2) - 1]
+    thread = threading.Thread(target=flusher)
+    thread.start()
+    try:
+        model = drive(journal, rng, until=lambda: disk.syncs >= 300 or bool(failed))
+    finally:
         stop.set()
         thread.join()
-        assert not failed
-        journal.flush()
-        assert everything(journal) == model
+    assert not failed
+    last = journal.last_index
+    assert journal.flush() == last
+    first = journal.first_index
+    journal.close()
+    with opened(tmp_path, segment_bytes=20_000) as journal:
+        assert journal.first_index == first
+        assert everything(journal) == [model[index] for index in range(first, last + 1)]
+
+
+def drive(journal: Journal, rng: Random, *, until: Callable[[], bool]) -> dict[int, LogEntry]:
+    """Append, cut, compact and read beside a running flush; returns what must be there."""
+    model: dict[int, LogEntry] = {}
+    last = 0
+    while not until():
+        term = journal.last_term + rng.randrange(2)
+        more = some(last + 1, last + rng.randint(1, 9), term=term)
+        journal.append(more)
+        model |= {entry.index: entry for entry in more}
+        last += len(more)
+        if rng.random() < 0.3:
+            cut = rng.randint(max(last - 12, journal.prev_index + 1), last)
+            journal.truncate_from(cut)
+            model = {index: entry for index, entry in model.items() if index < cut}
+            last = cut - 1
+        if rng.random() < 0.05:
+            journal.compact_to(last - 40)
+        assert journal.flushed_index <= journal.last_index == last
+        if last > journal.prev_index:
+            for index in (last, rng.randint(journal.first_index, last)):
+                assert journal.entry(index) == model[index]
+        time.sleep(rng.choice((0, 0.0003)))
+    return model
+
+
+@pytest.mark.slow
+def test_catching_up_from_disk_needs_little_memory(tmp_path: Path) -> None:
+    count, size = 20_000, 200
+    with opened(tmp_path, segment_bytes=1 << 20, cache_bytes=100_000) as journal:
+        for start in range(1, count, 500):
+            journal.append(some(start, start + 499, size=size))
+            journal.flush()
+    with opened(tmp_path, segment_bytes=1 << 20, cache_bytes=100_000) as journal:
+        tracemalloc.start()
+        index = 1
+        while index <= count:
+            batch = journal.entries(index, count + 1, 64 << 10)
+            assert batch[0].index == index
+            index += len(batch)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1 << 20 < count * size
+
+
+@pytest.mark.slow
+def test_a_killed_process_loses_nothing_that_it_reported(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from raftflow.raftlog.disk import OsDisk\n"
+        "from raftflow.raftlog.journal import Journal, LogEntry\n"
+        "journal = Journal.open(sys.argv[1], disk=OsDisk(), segment_bytes=20_000)\n"
+        "while True:\n"
+        "    last = journal.last_index\n"
+        "    journal.append([LogEntry(last + i, 1, b'%d' % (last + i)) for i in range(1, 8)])\n"
+        "    print(journal.flush(), flush=True)\n"
+    )
+    reported = 0
+    for _ in range(3):
+        command = [sys.executable, "-c", program, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if (now := int(line)) >= reported + 500:
+                    process.kill()
+                    reported = now
+                    break
+        with opened(tmp_path, segment_bytes=20_000) as journal:
+            assert journal.last_index >= reported
+            for entry in everything(journal):
+                assert entry.payload == b"%d" % entry.index
+            reported = journal.last_index
+
+
+def test_a_full_disk_is_named_and_final(tmp_path: Path) -> None:
+    """A real one: the process may not write files beyond 10 kB."""
+    program = (
+        "import resource, sys\n"
+        "from raftflow.raftlog.disk import OsDisk\n"
+        "from raftflow.raftlog.errors import JournalFull\n"
+        "from raftflow.raftlog.journal import Journal, LogEntry\n"
+        "journal = Journal.open(sys.argv[1], disk=OsDisk())\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+        "for index in range(1, 100):\n"
+        "    journal.append([LogEntry(index, 1, bytes(1000))])\n"
+        "    try:\n"
+        "        print(journal.flush())\n"
+        "    except JournalFull as error:\n"
+        "        sys.exit(str(error))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "writing entries failed: File too large" in done.stderr
+    assert "free space on the volume" in done.stderr
+    flushed = int(done.stdout.split()[-1])
     with opened(tmp_path) as journal:
-        assert everything(journal) == model
+        assert journal.last_index == flushed == 5
+        assert journal.torn_tail is not None
+        journal.append([LogEntry(6, 1, b"room again")])
+        assert journal.flush() == 6

@@ -1,1 +1,41 @@
 """Write durable workflows in Python."""
+
+from raftflow_sdk.client import Client, Started
+from raftflow_sdk.errors import (
+    ActivityFailure,
+    AlreadyExists,
+    ApiError,
+    NondeterminismError,
+    NotFound,
+    PayloadError,
+    RaftflowError,
+    RunFailed,
+    Unavailable,
+    WorkflowFailure,
+)
+from raftflow_sdk.leases import ActivityInfo
+from raftflow_sdk.replay import Context, decide
+from raftflow_sdk.retry import RetryPolicy
+from raftflow_sdk.version import VERSION as __version__
+from raftflow_sdk.worker import Worker
+
+__all__ = [
+    "ActivityFailure",
+    "ActivityInfo",
+    "AlreadyExists",
+    "ApiError",
+    "Client",
+    "Context",
+    "NondeterminismError",
+    "NotFound",
+    "PayloadError",
+    "RaftflowError",
+    "RetryPolicy",
+    "RunFailed",
+    "Started",
+    "Unavailable",
+    "Worker",
+    "WorkflowFailure",
+    "__version__",
+    "decide",
+]

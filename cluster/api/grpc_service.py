@@ -1,0 +1,339 @@
+"""The gRPC API: the calls of `workflow.v1.WorkflowService` over the shared handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+from grpc import aio
+from grpc_health.v1 import _async as aio_health
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from raftflow.cluster.api import grpc_messages as messages
+from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
+from raftflow.cluster.api.handlers import runs, tasks
+from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
+from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.errors import PortInUse, Unavailable
+from raftflow.proto.workflow.v1 import service_pb2 as pb
+from raftflow.proto.workflow.v1 import service_pb2_grpc
+
+log = structlog.get_logger("raftflow.api")
+
+SERVICE = pb.DESCRIPTOR.services_by_name["WorkflowService"].full_name
+
+# A poll answers this much before the caller's deadline, so that the answer arrives.
+_DEADLINE_MARGIN_MS = 200
+_MAX_SEND_BYTES = 256 << 20
+
+Context = aio.ServicerContext[Any, Any]
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class GrpcServer:
+    """Serves the API, health and reflection on one address."""
+
+    def __init__(self, node: NodeServices, watch: Watch) -> None:
+        self._node = node
+        self._service = WorkflowService(node, watch)
+        self._health = aio_health.HealthServicer()
+        self._server: aio.Server | None = None
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        server = aio.server(
+            options=[
+                # Otherwise a second process would share the port in silence.
+                ("grpc.so_reuseport", 0),
+                (
+                    "grpc.max_receive_message_length",
+                    self._node.config.limits.request_body_bytes,
+                ),
+                ("grpc.max_send_message_length", _MAX_SEND_BYTES),
+            ]
+        )
+        register: Any = service_pb2_grpc.add_WorkflowServiceServicer_to_server
+        register(self._service, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            self.port = server.add_insecure_port(address)
+        except RuntimeError:
+            self.port = 0
+        if self.port == 0:
+            raise PortInUse(
+                f"cannot serve grpc on {address}: the address is in use or not ours. "
+                "Stop what listens there or choose another address for this node."
+            )
+        await server.start()
+        self._server = server
+        for name in ("", SERVICE):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self) -> None:
+        if self._server is None:
+            return
+        await self._health.enter_graceful_shutdown()
+        stopping = asyncio.create_task(self._server.stop(grace=1.0))
+        self._service.end_polls()
+        await stopping
+
+
+def answering(
+    call: Callable[[Any, Q, Context], Awaitable[R]],
+) -> Callable[[Any, Q, Context], Awaitable[R]]:
+    """Turn what a call raises into a status with details, and count the call."""
+    operation = call.__name__
+
+    @functools.wraps(call)
+    async def answer(self: WorkflowService, request: Q, context: Context) -> R:
+        begun = time.perf_counter()
+        error: ApiError | None = None
+        try:
+            return await call(self, request, context)
+        except Exception as problem:  # the last line: no caller sees a traceback
+            error = of_exception(problem)
+            if error is None:
+                log.exception("call_failed", operation=operation)
+                error = internal()
+        finally:
+            code = "OK" if error is None else error.situation.code.name
+            self.node.metrics.request(operation, code, time.perf_counter() - begun)
+        await refuse(context, error)
+        raise AssertionError("abort raises")
+
+    return answer
+
+
+async def refuse(context: Context, error: ApiError) -> None:
+    """End the call with google.rpc.ErrorInfo beside the sentence."""
+    info = error_details_pb2.ErrorInfo(
+        domain=ERROR_DOMAIN,
+        reason=error.reason,
+        metadata={name: _shown(value) for name, value in error.details.items()},
+    )
+    detail = any_pb2.Any()
+    detail.Pack(info)
+    status = status_pb2.Status(
+        code=error.situation.code.value[0], message=error.message, details=[detail]
+    )
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort(error.situation.code, error.message)
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
+    """One method a call: read the message, run the handler, write the answer."""
+
+    def __init__(self, node: NodeServices, watch: Watch) -> None:
+        self.node = node
+        self._watch = watch
+        self._polls: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+
+    def end_polls(self) -> None:
+        self._stopping = True
+        for poll in self._polls:
+            poll.cancel()
+
+    # ---- activity tasks -------------------------------------------------------------------------
+
+    @answering
+    async def PollTask(self, request: pb.PollTaskRequest, context: Context) -> pb.Task:
+        poll = messages.poll(
+            request.activities, "activities", request, self._namespace(request, context)
+        )
+        task = await self._wait(poll, tasks.poll_activity, context)
+        return pb.Task() if task is None else messages.activity_task(task)
+
+    @answering
+    async def CompleteTask(
+        self, request: pb.CompleteTaskRequest, context: Context
+    ) -> pb.CompleteTaskResponse:
+        namespace = self._namespace(request, context)
+        command = messages.complete_activity(request, namespace, self.node.config)
+        await tasks.complete_activity(self.node, command)
+        return pb.CompleteTaskResponse()
+
+    @answering
+    async def Heartbeat(
+        self, request: pb.HeartbeatRequest, context: Context
+    ) -> pb.HeartbeatResponse:
+        messages.check_heartbeat(request, self.node.config)
+        await tasks.heartbeat(
+            self.node,
+            namespace=self._namespace(request, context),
+            workflow_id=request.workflow_id,
+            lease_token=request.lease_token,
+            worker_id=request.worker_id,
+            details=request.details if request.HasField("details") else None,
+        )
+        return pb.HeartbeatResponse()
+
+    # ---- runs -----------------------------------------------------------------------------------
+
+    @answering
+    async def StartWorkflow(
+        self, request: pb.StartWorkflowRequest, context: Context
+    ) -> pb.StartWorkflowResponse:
+        namespace = self._namespace(request, context)
+        command = messages.start(request, namespace, _metadata(context), self.node.config)
+        run = await runs.start(self.node, command)
+        return pb.StartWorkflowResponse(
+            workflow_id=run.workflow_id, run_id=run.run_id, started=run.started
+        )
+
+    @answering
+    async def SignalWorkflow(
+        self, request: pb.SignalWorkflowRequest, context: Context
+    ) -> pb.SignalWorkflowResponse:
+        namespace = self._namespace(request, context)
+        await runs.change(self.node, messages.signal(request, namespace, self.node.config))
+        return pb.SignalWorkflowResponse()
+
+    @answering
+    async def TerminateWorkflow(
+        self, request: pb.TerminateWorkflowRequest, context: Context
+    ) -> pb.TerminateWorkflowResponse:
+        await runs.change(self.node, messages.terminate(request, self._namespace(request, context)))
+        return pb.TerminateWorkflowResponse()
+
+    @answering
+    async def CancelWorkflow(
+        self, request: pb.CancelWorkflowRequest, context: Context
+    ) -> pb.CancelWorkflowResponse:
+        await runs.change(self.node, messages.cancel(request, self._namespace(request, context)))
+        return pb.CancelWorkflowResponse()
+
+    @answering
+    async def DescribeWorkflow(
+        self, request: pb.DescribeWorkflowRequest, context: Context
+    ) -> pb.DescribeWorkflowResponse:
+        workflow_id, run_id = messages.run_of(request)
+        namespace = self._namespace(request, context)
+        found = await runs.describe(self.node, namespace, workflow_id, run_id)
+        return messages.described(found)
+
+    @answering
+    async def ListWorkflows(
+        self, request: pb.ListWorkflowsRequest, context: Context
+    ) -> pb.ListWorkflowsResponse:
+        wanted = messages.run_filter(request, self._namespace(request, context))
+        page, index = await runs.list_runs(self.node, wanted)
+        return messages.run_page(page, index)
+
+    @answering
+    async def GetHistory(
+        self, request: pb.GetHistoryRequest, context: Context
+    ) -> pb.GetHistoryResponse:
+        wanted = messages.history(request, self._namespace(request, context))
+        page = await self._tracked(
+            runs.history(
+                self.node,
+                self._watch,
+                wanted.key,
+                first=wanted.first,
+                limit=wanted.limit,
+                wait_ms=min(wanted.wait_ms, self._patience_ms(context, MAX_POLL_MS)),
+            )
+        )
+        if page is None:
+            return pb.GetHistoryResponse()
+        return pb.GetHistoryResponse(
+            run_id=page.run.key.run_id,
+            status=page.run.status.name,
+            history_length=page.length,
+            records=page.records,
+        )
+
+    # ---- workflow tasks -------------------------------------------------------------------------
+
+    @answering
+    async def RegisterWorkflowTypes(
+        self, request: pb.RegisterWorkflowTypesRequest, context: Context
+    ) -> pb.RegisterWorkflowTypesResponse:
+        command = messages.register_types(request, self._namespace(request, context))
+        await tasks.register_types(self.node, command)
+        return pb.RegisterWorkflowTypesResponse()
+
+    @answering
+    async def PollWorkflowTask(
+        self, request: pb.PollWorkflowTaskRequest, context: Context
+    ) -> pb.WorkflowTask:
+        poll = messages.poll(request.types, "types", request, self._namespace(request, context))
+        task = await self._wait(poll, tasks.poll_decision, context)
+        return pb.WorkflowTask() if task is None else messages.decision_task(task)
+
+    @answering
+    async def CompleteWorkflowTask(
+        self, request: pb.CompleteWorkflowTaskRequest, context: Context
+    ) -> pb.CompleteWorkflowTaskResponse:
+        namespace = self._namespace(request, context)
+        command = messages.complete_decision(request, namespace, self.node.config)
+        await tasks.complete_decision(self.node, command)
+        return pb.CompleteWorkflowTaskResponse()
+
+    # ---- shared ---------------------------------------------------------------------------------
+
+    def _namespace(self, request: Any, context: Context) -> str:
+        if request.namespace:
+            return identify({NAMESPACE_HEADER: request.namespace})
+        named = _metadata(context).get(NAMESPACE_HEADER.lower(), "")
+        return identify({NAMESPACE_HEADER: named})
+
+    def _patience_ms(self, context: Context, most: int) -> int:
+        remaining = context.time_remaining()
+        if remaining is None:
+            return min(most, MAX_POLL_MS)
+        return max(0, min(most, int(remaining * 1_000) - _DEADLINE_MARGIN_MS))
+
+    async def _wait(
+        self,
+        poll: tasks.Poll,
+        ask: Callable[[NodeServices, tasks.Poll], Awaitable[Any]],
+        context: Context,
+    ) -> Any:
+        """Park a poll until the caller's deadline is near; a task for a caller who has hung up
+        goes back."""
+        patient = poll.waiting(self._patience_ms(context, MAX_GRPC_POLL_MS))
+        task = await self._tracked(ask(self.node, patient))
+        if task is not None and context.done():
+            self.node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
+            return None
+        return task
+
+    async def _tracked(self, waiting: Awaitable[R]) -> R:
+        """Await what may take long; a node that stops ends it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._polls.add(task)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            task.uncancel()
+            raise Unavailable("this node is shutting down", retry_after_ms=100) from None
+        finally:
+            self._polls.discard(task)
+
+
+def _metadata(context: Context) -> dict[str, str]:
+    """The text headers of a call."""
+    found = context.invocation_metadata() or ()
+    return {key: value for key, value in found if isinstance(value, str)}

@@ -1,0 +1,191 @@
+"""The node and the cluster: namespaces, health, readiness, who leads and how far each node is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from importlib.metadata import version
+from typing import Any
+
+from raftflow.cluster.api.handlers.common import execute
+from raftflow.cluster.api.payloads import timestamp
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.engine.commands import CreateNamespace
+from raftflow.engine.ids import DEFAULT_NAMESPACE
+from raftflow.engine.state import OPEN_STATUSES
+
+VERSION = version("raftflow")
+STATUS_METHOD = "node.status"
+
+# A node further behind than this is not sent new callers.
+READY_LAG = 1_000
+_PEER_ANSWER_MS = 300
+_STARTED = time.monotonic()
+
+
+async def create_namespace(node: NodeServices, command: CreateNamespace) -> None:
+    await execute(node, command)
+
+
+async def namespaces(node: NodeServices) -> dict[str, Any]:
+    await node.reads.linearizable()
+    records = node.replica.catalog.namespaces.values()
+    return {
+        "namespaces": [
+            {
+                "name": record.name,
+                "retention_ms": record.retention_ms,
+                "created_at": timestamp(record.created_ms),
+            }
+            for record in sorted(records, key=lambda record: record.name)
+        ]
+    }
+
+
+async def health(node: NodeServices) -> dict[str, Any]:
+    """From this node alone: it answers without a leader."""
+    consensus = node.consensus.status()
+    namespaces = {DEFAULT_NAMESPACE, *node.replica.catalog.namespaces}
+    counts = [await node.store.counts(name) for name in namespaces]
+    queues = node.metrics.queues()
+    return {
+        "status": "ok",
+        "version": VERSION,
+        "uptime_seconds": round(time.monotonic() - _STARTED, 3),
+        "workflows_active": sum(each.get(status, 0) for each in counts for status in OPEN_STATUSES),
+        "task_queue_depth": queues.activity_tasks,
+        "workflow_task_queue_depth": queues.workflow_tasks,
+        "node": node.config.node_id,
+        "role": consensus.role.value,
+        "leader": consensus.leader,
+        "term": consensus.term,
+    }
+
+
+def readiness(node: NodeServices) -> dict[str, Any]:
+    status = node.consensus.status()
+    lag = max(0, status.commit_index - node.replica.applied_index)
+    ready = status.leader is not None and lag <= READY_LAG
+    state: dict[str, Any] = {"ready": ready, "leader": status.leader, "lag": lag}
+    if not ready:
+        state["error"] = (
+            "no leader is known" if status.leader is None else f"{lag} entries are not applied yet"
+        )
+        state |= {"code": "UNAVAILABLE", "reason": "UNAVAILABLE", "maybe_applied": False}
+    return state
+
+
+# ---- the cluster page ---------------------------------------------------------------------------
+
+
+def serve_status(node: NodeServices) -> None:
+    """Answer the peers that draw the cluster page."""
+
+    async def answer(_peer: str, _payload: bytes) -> bytes:
+        return json.dumps(own_row(node)).encode()
+
+    node.consensus.channel.register(STATUS_METHOD, answer)
+
+
+def own_row(node: NodeServices) -> dict[str, Any]:
+    """What only this node knows: of itself and, when it leads, of its followers."""
+    status = node.consensus.status()
+    row: dict[str, Any] = {
+        "role": status.role.value,
+        "term": status.term,
+        "commit_index": status.commit_index,
+        "applied_index": node.replica.applied_index,
+        "snapshot_index": node.store.checkpointed_index,
+        "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
+        "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
+        "version": VERSION,
+    }
+    if status.leader == node.config.node_id:
+        followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
+        own = {"match_index": status.flushed_index, "last_contact_ms": 0}
+        row["followers"] = {**followers, node.config.node_id: own}
+    return row
+
+
+def _followed(seen: Any) -> dict[str, int | None]:
+    contact_s = seen.last_contact_s
+    return {
+        "match_index": seen.match_index,
+        "last_contact_ms": None if contact_s is None else round(contact_s * 1_000),
+    }
+
+
+async def cluster(node: NodeServices) -> dict[str, Any]:
+    """Every voter as it says itself, as far as it answers; match index and last contact as the
+    leader sees them."""
+    status = node.consensus.status()
+    peers = node.consensus.peers()
+    found = await asyncio.gather(*(_report(node, peer) for peer in peers))
+    reports = dict(zip(peers, found, strict=True))
+    followers = reports.get(status.leader or "", {}).get("followers", {})
+    return {
+        "cluster_id": node.config.cluster_id,
+        "node": node.config.node_id,
+        "leader": status.leader,
+        "term": status.term,
+        "nodes": [
+            _row(info, reports[peer], followers.get(peer, {}), status.commit_index)
+            for peer, info in peers.items()
+        ],
+        "elections": [
+            {
+                "at": timestamp(_wall_ms(node, election.at_s)),
+                "term": election.term,
+                "leader": election.leader,
+                "reason": election.reason,
+            }
+            for election in status.elections
+        ],
+    }
+
+
+def _row(
+    info: Any, report: dict[str, Any], followed: dict[str, Any], commit_index: int
+) -> dict[str, Any]:
+    applied_index = report.get("applied_index")
+    return {
+        "id": info.id,
+        "role": report.get("role", "unknown"),
+        "http": info.http,
+        "grpc": info.grpc,
+        "raft": info.raft,
+        "metrics": info.metrics,
+        "term": report.get("term"),
+        "commit_index": report.get("commit_index"),
+        "applied_index": applied_index,
+        "match_index": followed.get("match_index"),
+        "lag": None if applied_index is None else max(0, commit_index - applied_index),
+        "last_contact_ms": followed.get("last_contact_ms"),
+        "snapshot_index": report.get("snapshot_index"),
+        "snapshot_age_seconds": report.get("snapshot_age_seconds"),
+        "disk_free_bytes": report.get("disk_free_bytes"),
+        "version": report.get("version") or info.version,
+        "connected": bool(info.connected),
+    }
+
+
+def _wall_ms(node: NodeServices, monotonic_s: float) -> int:
+    """When that was by this node's wall clock."""
+    return node.clock.wall_ms() - round((time.monotonic() - monotonic_s) * 1_000)
+
+
+async def _report(node: NodeServices, peer: str) -> dict[str, Any]:
+    """A peer's own row, empty when it does not answer in time."""
+    if peer == node.config.node_id:
+        return own_row(node)
+    try:
+        answer = await node.consensus.channel.call(
+            peer, STATUS_METHOD, b"", timeout_ms=_PEER_ANSWER_MS
+        )
+        report: dict[str, Any] = json.loads(answer)
+    except (PeerUnavailable, PeerTimeout, PeerError):
+        return {}
+    return report

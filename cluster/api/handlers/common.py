@@ -1,0 +1,53 @@
+"""Steps that every handler takes."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError, of_rejection
+from raftflow.cluster.errors import Overloaded, Unavailable
+from raftflow.engine.commands import Command
+from raftflow.engine.ids import DEFAULT_NAMESPACE
+from raftflow.engine.rejections import Done, Granted, Rejection, Started
+
+_MAX_PAUSE_MS = 200
+
+
+async def execute(node: NodeServices, command: Command) -> Started | Done | Granted:
+    """Run a command through the log; a rejection becomes the caller's error."""
+    answer = await node.forwarder.execute(command)
+    if isinstance(answer, Rejection):
+        raise of_rejection(answer)
+    return answer
+
+
+async def execute_patiently(node: NodeServices, command: Command) -> None:
+    """What a worker has done is never turned away for want of room: it waits as long as a call
+    waits for a leader, and is then told that nobody could be had."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + node.config.leader_wait_ms / 1_000
+    while True:
+        try:
+            await execute(node, command)
+            return
+        except Overloaded as error:
+            pause_s = min(error.retry_after_ms, _MAX_PAUSE_MS) / 1_000
+            if loop.time() + pause_s > give_up_at:
+                raise Unavailable(error.message, retry_after_ms=error.retry_after_ms) from None
+        await asyncio.sleep(pause_s)
+
+
+async def check_namespace(node: NodeServices, namespace: str) -> None:
+    """404 for an unknown namespace, but never from a catalog that may be behind."""
+    if namespace == DEFAULT_NAMESPACE or namespace in node.replica.catalog.namespaces:
+        return
+    await node.reads.linearizable()
+    if namespace not in node.replica.catalog.namespaces:
+        raise ApiError("NAMESPACE_NOT_FOUND", f"namespace {namespace} does not exist")
+
+
+def new_request_id() -> str:
+    """For callers that sent none: the command still takes effect once."""
+    return uuid.uuid4().hex

@@ -1,0 +1,155 @@
+"""Runs: start, list, describe, history, signal, terminate, cancel."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from raftflow.cluster.api.handlers.common import check_namespace, execute
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.engine.commands import CancelRun, SignalRun, StartRun, TerminateRun
+from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.rejections import Started
+from raftflow.engine.state import Run, Signal
+
+# W3C Trace Context, version 00; anything else is ignored, as the standard wants.
+_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
+_HISTORY_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    workflow_id: str
+    run_id: str
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedRun:
+    """``signals`` are all of them, with who took which; the run holds only the untaken ones."""
+
+    run: Run
+    signals: Sequence[Signal]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Framed records from ``first`` on, of a history that had ``length`` events when read."""
+
+    run: Run
+    length: int
+    first: int
+    records: Sequence[bytes]
+
+
+def new_run_id() -> str:
+    return uuid.uuid4().hex
+
+
+def new_workflow_id(node: NodeServices, workflow_type: str) -> str:
+    return f"{workflow_type}-{node.clock.wall_ms()}-{secrets.token_hex(4)}"
+
+
+def child_span(traceparent: str) -> str:
+    """The run's own span under the caller's; "" when the header is not one."""
+    match = _TRACEPARENT.fullmatch(traceparent)
+    if match is None:
+        return ""
+    return f"00-{match[1]}-{secrets.token_hex(8)}-{match[2]}"
+
+
+async def start(node: NodeServices, command: StartRun) -> StartedRun:
+    """``command.run_id`` and an absent workflow id are chosen here, once for all retries."""
+    workflow_id = command.workflow_id or new_workflow_id(node, command.workflow_type)
+    traceparent = child_span(command.traceparent)
+    command = replace(
+        command,
+        workflow_id=workflow_id,
+        workflow_id_generated=not command.workflow_id,
+        run_id=new_run_id(),
+        traceparent=traceparent,
+        tracestate=command.tracestate[:512] if traceparent else "",
+    )
+    answer = await execute(node, command)
+    assert isinstance(answer, Started)
+    return StartedRun(answer.workflow_id or workflow_id, answer.run_id, answer.started)
+
+
+async def change(node: NodeServices, command: SignalRun | TerminateRun | CancelRun) -> None:
+    await execute(node, command)
+
+
+async def list_runs(node: NodeServices, wanted: RunFilter) -> tuple[RunPage, int]:
+    """A page from this node's store, and the index that the store had reached."""
+    await check_namespace(node, wanted.namespace)
+    index = node.replica.applied_index
+    await node.replica.written(index)
+    try:
+        return await node.store.list_runs(wanted), index
+    except BadCursor:
+        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out") from None
+
+
+async def describe(
+    node: NodeServices, namespace: str, workflow_id: str, run_id: str
+) -> DescribedRun:
+    run, index = await _read(node, namespace, workflow_id, run_id)
+    await node.replica.written(index)
+    return DescribedRun(run, await node.store.signals_of(run.key))
+
+
+async def runs_of(node: NodeServices, namespace: str, workflow_id: str) -> Sequence[RunSummary]:
+    _, index = await _read(node, namespace, workflow_id, "")
+    await node.replica.written(index)
+    return await node.store.runs_of(WorkflowKey(namespace, workflow_id))
+
+
+async def history(
+    node: NodeServices, watch: Watch, key: RunKey, *, first: int, limit: int, wait_ms: int
+) -> HistoryPage | None:
+    """A page of events from ``first`` on. With ``wait_ms`` it waits for one to exist while the
+    run is open; None when none came in time. An empty ``key.run_id`` means the newest run."""
+    run, index = await _read(node, key.namespace, key.workflow_id, key.run_id)
+    if wait_ms and run.open and run.history_length < first:
+        grew = await watch.grown(node, run.key, beyond=first - 1, timeout_ms=wait_ms)
+        if not grew:
+            return None
+        run, index = await _read(node, key.namespace, key.workflow_id, run.key.run_id)
+    length = run.history_length
+    if length < first:
+        return HistoryPage(run, length, first, ())
+    await node.replica.written(index)
+    records = await node.store.events(run.key, start=first, limit=min(limit, length - first + 1))
+    return HistoryPage(run, length, first, records)
+
+
+async def whole_history(node: NodeServices, page: HistoryPage) -> AsyncIterator[bytes]:
+    """The `.history` file, in pieces: the framed records are stored as the file holds them."""
+    records = page.records
+    first = page.first
+    while records:
+        yield b"".join(records)
+        first += len(records)
+        if first > page.length:
+            return
+        limit = min(_HISTORY_PAGE, page.length - first + 1)
+        records = await node.store.events(page.run.key, start=first, limit=limit)
+
+
+async def _read(
+    node: NodeServices, namespace: str, workflow_id: str, run_id: str
+) -> tuple[Run, int]:
+    """The run as a linearizable read sees it, with the read index. Only then may it be a 404."""
+    index = await node.reads.linearizable()
+    run = await node.replica.run_view(namespace, workflow_id, run_id)
+    if run is not None:
+        return run, index
+    await check_namespace(node, namespace)
+    named = f"workflow {workflow_id}" + (f" has no run {run_id}" if run_id else " does not exist")
+    raise ApiError("WORKFLOW_NOT_FOUND", named)

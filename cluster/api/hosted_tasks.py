@@ -1,0 +1,50 @@
+"""The node's own hosted workflows take their tasks like any worker, without a socket between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from raftflow.cluster.api import views
+from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_completion
+from raftflow.cluster.api.handlers import tasks
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.api.validation import Fields
+from raftflow.engine.commands import RegisterTypes
+from raftflow.engine.ids import DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE
+
+log = structlog.get_logger("raftflow.hosted")
+
+# Answers that another try may change; all others are settled.
+_PASSING = frozenset({"UNAVAILABLE", "MAYBE_APPLIED", "OVERLOADED"})
+
+
+class HostedTasks:
+    """A `TaskSource` over the handlers, in the default namespace."""
+
+    def __init__(self, node: NodeServices) -> None:
+        self._node = node
+
+    async def poll(self, types: Sequence[str], worker_id: str) -> dict[str, Any] | None:
+        """A workflow task as JSON, or None. Registers the types first."""
+        names = tuple(types)
+        await tasks.register_types(
+            self._node, RegisterTypes(namespace=DEFAULT_NAMESPACE, workflow_types=names)
+        )
+        poll = tasks.Poll(DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE, names, worker_id)
+        task = await tasks.poll_decision(self._node, poll)
+        return None if task is None else views.decision_task(task)
+
+    async def complete(self, body: dict[str, Any]) -> None:
+        """Apply a decision; one that came too late or is refused is logged and settled."""
+        try:
+            fields = Fields(body, COMPLETION_FIELDS)
+            command = parse_completion(fields, DEFAULT_NAMESPACE, self._node.config)
+            await tasks.complete_decision(self._node, command)
+        except ApiError as error:
+            if error.reason in _PASSING:
+                raise
+            log.info("hosted_decision_refused", reason=error.reason, error=str(error))

@@ -1,0 +1,276 @@
+"""The HTTP side: one function between the socket and the routes, and no more.
+
+Bodies are bounded and never decompressed. A caller that hangs up cancels its call, so that a task
+it would have got goes to somebody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from aiohttp import HttpVersion11, web
+from aiohttp.http_parser import RawRequestMessage
+from multidict import CIMultiDict
+
+from raftflow.cluster.api import json_routes
+from raftflow.cluster.api.auth import identify
+from raftflow.cluster.api.encoding import encode, encode_answer
+from raftflow.cluster.api.json_routes import Answer, Methods, Request, Route
+from raftflow.cluster.api.page import Page
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError, internal, of_exception
+from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.errors import PortInUse, Unavailable
+
+log = structlog.get_logger("raftflow.api")
+
+_JSON = "application/json"
+# A poll names up to a thousand types in its query.
+_MAX_LINE_BYTES = 64 << 10
+_SILENT = logging.getLogger("raftflow.api.aiohttp")
+_SILENT.setLevel(logging.CRITICAL)
+_CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
+_CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
+
+
+class HttpServer:
+    """Serves the JSON API and the page on one address."""
+
+    def __init__(self, node: NodeServices, watch: Watch) -> None:
+        self._node = node
+        self._watch = watch
+        self._page = Page()
+        self._limit = node.config.limits.request_body_bytes
+        self._server: asyncio.Server | None = None
+        self._web: web.Server | None = None
+        self._stopping = False
+        self._polls: set[asyncio.Task[Any]] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        self._web = web.Server(
+            self._serve,
+            request_factory=self._request,
+            handler_cancellation=True,
+            access_log=None,
+            # A traceback for each broken request line would let anybody fill the log; what our
+            # own code raises is logged below.
+            logger=_SILENT,
+            auto_decompress=False,
+            max_line_size=_MAX_LINE_BYTES,
+            keepalive_timeout=75.0,
+        )
+        self._server = await listen(self._web, host, port, "http")
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self) -> None:
+        """Refuse new calls, end the polls, let the others finish."""
+        self._stopping = True
+        if self._server is not None:
+            self._server.close()
+        for poll in self._polls:
+            poll.cancel()
+        if self._web is not None:
+            await self._web.shutdown(timeout=2.0)
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: Any,
+        protocol: Any,
+        writer: Any,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, loop, client_max_size=self._limit
+        )
+
+    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
+        begun = time.perf_counter()
+        raw_path, _, query = _origin_form(http.raw_path).partition("?")
+        name = "Page"
+        error: ApiError | None = None
+        try:
+            if raw_path.startswith("/api/"):
+                methods, workflow_id = json_routes.match(raw_path)
+                if http.method == "OPTIONS":
+                    return self._preflight(http, methods)
+                route = _route(http, methods)
+                name = route.name
+                answer = await self._call(http, route, workflow_id, query)
+                response = await self._answered(http, answer)
+            else:
+                response = self._static(http, raw_path)
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            error = of_exception(self._going())
+            assert error is not None
+            response = _refused(error)
+        except Exception as problem:  # the last line: no caller sees a traceback
+            error = of_exception(problem)
+            if error is None:
+                log.exception("call_failed", operation=name)
+                error = internal()
+            response = _refused(error)
+        if error is not None and error.reason == "OVERLOADED":
+            self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
+        code = "OK" if error is None else error.situation.code.name
+        self._node.metrics.request(name, code, time.perf_counter() - begun)
+        self._allow(http, response)
+        return response
+
+    async def _call(
+        self, http: web.BaseRequest, route: Route, workflow_id: str, query: str
+    ) -> Answer:
+        if self._stopping:
+            raise self._going()
+        namespace = identify(http.headers)
+        body = await self._body(http) if http.method == "POST" else b""
+        request = Request(
+            self._node, self._watch, namespace, workflow_id, query, http.headers, body
+        )
+        if not route.polls:
+            return await route.handler(request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._polls.add(task)
+        try:
+            answer = await route.handler(request)
+        finally:
+            self._polls.discard(task)
+        transport = http.transport
+        if answer.tasks and (transport is None or transport.is_closing()):
+            for handed in answer.tasks:
+                self._node.dispatch.return_task(handed.namespace, handed.workflow_id, handed.token)
+        return answer
+
+    async def _body(self, http: web.BaseRequest) -> bytes:
+        if http.content_type != _JSON:
+            raise ApiError("NOT_JSON", f"the body must be {_JSON}, not {http.content_type}")
+        if http.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ApiError("NOT_JSON", "compressed bodies are not taken")
+        too_large = ApiError("BODY_TOO_LARGE", f"the body is over the limit of {self._limit} bytes")
+        if http.content_length is not None and http.content_length > self._limit:
+            raise too_large
+        if http.headers.get("Expect", "").lower() == "100-continue":
+            await self._continue(http)
+        try:
+            return await http.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise too_large from None
+
+    async def _continue(self, http: web.BaseRequest) -> None:
+        if http.version == HttpVersion11:
+            await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            http.writer.output_size = 0
+
+    async def _answered(self, http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+        headers = CIMultiDict(answer.headers or {})
+        if answer.stream is not None:
+            streamed = web.StreamResponse(status=answer.status, headers=headers)
+            self._allow(http, streamed)
+            await streamed.prepare(http)
+            async for piece in answer.stream:
+                await streamed.write(piece)
+            await streamed.write_eof()
+            return streamed
+        if answer.body is None:
+            return web.Response(status=answer.status, headers=headers)
+        headers["Content-Type"] = _JSON
+        content = await encode_answer(answer.body)
+        return web.Response(status=answer.status, headers=headers, body=content)
+
+    def _static(self, http: web.BaseRequest, path: str) -> web.Response:
+        file = self._page.find(path)
+        if file is None:
+            raise ApiError("ROUTE_NOT_FOUND", "there is no such path; docs/protocol.md lists them")
+        if http.method not in ("GET", "HEAD"):
+            raise ApiError("METHOD_NOT_ALLOWED", f"{http.method} is not allowed here")
+        nodes = (info.http for info in self._node.consensus.peers().values())
+        headers = self._page.headers(file, nodes)
+        if http.headers.get("If-None-Match") == file.etag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(headers=headers, body=file.content)
+
+    def _going(self) -> Unavailable:
+        """The node is stopping; the leader, when it is another node, can serve."""
+        status = self._node.consensus.status()
+        leader = self._node.consensus.peers().get(status.leader or "")
+        elsewhere = leader is not None and leader.id != self._node.config.node_id
+        return Unavailable(
+            "this node is shutting down",
+            retry_after_ms=100,
+            leader_http=leader.http if leader is not None and elsewhere else None,
+        )
+
+    # ---- pages of other members of the cluster (CORS) --------------------------------------------
+
+    def _preflight(self, http: web.BaseRequest, methods: Methods) -> web.Response:
+        response = web.Response(status=204)
+        self._allow(http, response)
+        if "Access-Control-Allow-Origin" in response.headers:
+            response.headers["Access-Control-Allow-Methods"] = ", ".join(methods)
+            response.headers["Access-Control-Allow-Headers"] = _CORS_HEADERS
+            response.headers["Access-Control-Max-Age"] = "600"
+        return response
+
+    def _allow(self, http: web.BaseRequest, response: web.StreamResponse) -> None:
+        origin = http.headers.get("Origin")
+        if origin is None or response.prepared:
+            return
+        response.headers["Vary"] = "Origin"
+        members = self._node.consensus.peers().values()
+        named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
+        if any(member.http and named == f"http://{member.http}" for member in members):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+
+
+async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Server:
+    """Bind, or say in one sentence why not."""
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.create_server(factory, host, port, backlog=1024)
+    except OSError as error:
+        raise PortInUse(
+            f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "
+            "Stop what listens there or choose another address for this node."
+        ) from None
+
+
+def _origin_form(target: str) -> str:
+    """The path of a request target; clients of a proxy send it with scheme and host."""
+    if target.startswith("/"):
+        return target
+    return "/" + target.partition("://")[2].partition("/")[2]
+
+
+def _route(http: web.BaseRequest, methods: Methods) -> Route:
+    route = methods.get(http.method)
+    if route is None:
+        allowed = ", ".join(methods)
+        raise ApiError("METHOD_NOT_ALLOWED", f"{http.method} is not allowed here, only {allowed}")
+    return route
+
+
+def _refused(error: ApiError) -> web.Response:
+    headers: Mapping[str, str] = {}
+    retry_after_ms = error.details.get("retry_after_ms")
+    if retry_after_ms is not None:
+        headers = {"Retry-After": str(max(1, -(-retry_after_ms // 1_000)))}
+    return web.Response(
+        status=error.situation.http,
+        headers={"Content-Type": _JSON, **headers},
+        body=encode(error.body()),
+    )

@@ -1,0 +1,61 @@
+"""What a caller may ask for. Every over-run names the field, its size and the limit."""
+
+from __future__ import annotations
+
+from raftflow.cluster.api.status import ApiError
+from raftflow.engine.ids import id_problem
+
+# Longer durations would leave the calendar that times are written in.
+MAX_DURATION_MS = 100 * 366 * 24 * 3_600_000
+MAX_ATTEMPTS = 1_000_000_000
+MAX_LIST_LIMIT = 1_000
+DEFAULT_LIST_LIMIT = 200
+MAX_HISTORY_LIMIT = 1_000
+MAX_OFFSET = 10_000  # deeper pages go by cursor
+MAX_COMMANDS = 10_000
+MAX_NAMES = 1_000  # types or activities of one poll or registration
+MAX_TASKS_PER_POLL = 100
+MAX_POLL_MS = 25_000  # a long poll, waiting for a leader included, ends within 30 s
+MAX_GRPC_POLL_MS = 600_000  # a gRPC caller says itself how long it waits
+MAX_SENTENCE_BYTES = 64 << 10  # error texts and reasons
+
+
+def check_id(field: str, value: str) -> str:
+    problem = id_problem(field, value)
+    if problem is not None:
+        raise ApiError("INVALID_FIELD", problem)
+    return value
+
+
+def check_payload(field: str, data: bytes, limit: int) -> bytes:
+    if len(data) > limit:
+        raise ApiError("PAYLOAD_TOO_LARGE", f"{field} has {len(data)} bytes, the limit is {limit}")
+    return data
+
+
+def check_sentence(field: str, text: str) -> str:
+    """A reason or an error text: any text that a history can hold."""
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ApiError("INVALID_FIELD", f"{field} is not valid Unicode") from None
+    if size > MAX_SENTENCE_BYTES:
+        raise ApiError(
+            "PAYLOAD_TOO_LARGE", f"{field} has {size} bytes, the limit is {MAX_SENTENCE_BYTES}"
+        )
+    return text
+
+
+def check_types(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The workflow types of a registration. Polls name types in a comma-separated list."""
+    if not names:
+        raise ApiError("INVALID_FIELD", "workflow_types must name at least one type")
+    if len(names) > MAX_NAMES:
+        raise ApiError(
+            "INVALID_FIELD", f"workflow_types has {len(names)} entries, the limit is {MAX_NAMES}"
+        )
+    for number, name in enumerate(names):
+        check_id(f"workflow_types[{number}]", name)
+        if "," in name:
+            raise ApiError("INVALID_FIELD", f"workflow_types[{number}] contains a comma")
+    return names

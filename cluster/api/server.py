@@ -1,0 +1,50 @@
+"""Everything a node serves to the outside: JSON and page, gRPC, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from raftflow.cluster.api.grpc_service import GrpcServer
+from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.api.http_server import HttpServer, listen
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.metrics import CONTENT_TYPE
+
+
+class ApiServer:
+    """Starts and stops the three listeners. Raises PortInUse, which names the address."""
+
+    def __init__(self, node: NodeServices) -> None:
+        self._node = node
+        watch = Watch()
+        node.replica.subscribe(watch.on_applied)
+        admin.serve_status(node)
+        self.http = HttpServer(node, watch)
+        self.grpc = GrpcServer(node, watch)
+        self._metrics_web: web.Server | None = None
+        self._metrics: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        config = self._node.config
+        self._metrics_web = web.Server(self._serve_metrics, access_log=None)
+        self._metrics = await listen(
+            self._metrics_web, config.metrics_addr.host, config.metrics_addr.port, "metrics"
+        )
+        await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
+        await self.http.start(config.http_addr.host, config.http_addr.port)
+
+    async def stop(self) -> None:
+        await asyncio.gather(self.http.stop(), self.grpc.stop())
+        if self._metrics is not None and self._metrics_web is not None:
+            self._metrics.close()
+            await self._metrics_web.shutdown(timeout=0.5)
+
+    async def _serve_metrics(self, request: web.BaseRequest) -> web.Response:
+        if request.raw_path.partition("?")[0] != "/metrics":
+            return web.Response(status=404, text="metrics are at /metrics\n")
+        return web.Response(
+            body=self._node.metrics.render(), headers={"Content-Type": CONTENT_TYPE}
+        )

@@ -1,0 +1,144 @@
+"""What the handlers need from the node: one frozen object of ports, built by cluster/node.py.
+
+The ports are the public faces of the parts below (forwarding, reads, dispatch, replica, store,
+consensus); tests put a single node without Raft behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from raftflow.cluster.config import Config
+from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.engine.commands import Batch, Command
+from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.rejections import Answer
+from raftflow.engine.state import Catalog, Run, RunStatus, Signal
+
+
+class Forwarder(Protocol):
+    """Any node's way to the leader. Raises Unavailable or Overloaded (cluster/errors.py)."""
+
+    async def execute(
+        self, command: Command, *, command_id: str | None = None, deadline_ms: int | None = None
+    ) -> Answer: ...
+
+
+class Reads(Protocol):
+    async def linearizable(self) -> int:
+        """A read index that a majority confirmed and this node has applied; or Unavailable."""
+        ...
+
+
+class Dispatch(Protocol):
+    """Polls park on the node they arrive at. A poll that is cancelled returns its task."""
+
+    async def poll_decision(
+        self,
+        namespace: str,
+        task_queue: str,
+        types: tuple[str, ...],
+        worker_id: str,
+        *,
+        timeout_ms: int,
+    ) -> Any | None: ...
+
+    async def poll_activity(
+        self,
+        namespace: str,
+        task_queue: str,
+        names: tuple[str, ...],
+        worker_id: str,
+        *,
+        timeout_ms: int,
+    ) -> Any | None: ...
+
+    async def heartbeat(
+        self,
+        namespace: str,
+        workflow_id: str,
+        lease_token: str,
+        worker_id: str,
+        details: bytes | None,
+    ) -> None:
+        """Raises LeaseLost or Unavailable."""
+        ...
+
+    def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
+        """Queue a task again that could not be handed over."""
+        ...
+
+
+class Replica(Protocol):
+    @property
+    def applied_index(self) -> int: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def snapshot_age_seconds(self) -> float: ...
+
+    async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None: ...
+
+    async def written(self, index: int) -> None:
+        """The store has what was applied up to ``index``."""
+        ...
+
+    def subscribe(self, listener: Callable[[Any, Batch], None]) -> None: ...
+
+
+class Store(Protocol):
+    @property
+    def checkpointed_index(self) -> int: ...
+
+    async def list_runs(self, wanted: RunFilter) -> RunPage: ...
+
+    async def runs_of(self, workflow: WorkflowKey) -> Sequence[RunSummary]: ...
+
+    async def signals_of(self, run: RunKey) -> Sequence[Signal]: ...
+
+    async def events(self, run: RunKey, *, start: int, limit: int) -> Sequence[bytes]:
+        """Framed records from event ``start`` on, verified. Raises HistoryDamaged."""
+        ...
+
+    async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
+        """Runs by status."""
+        ...
+
+
+class PeerCalls(Protocol):
+    def register(self, method: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None: ...
+
+    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
+
+
+class Consensus(Protocol):
+    """`cluster.consensus.driver.Consensus`, as far as the cluster page shows it."""
+
+    @property
+    def channel(self) -> PeerCalls: ...
+
+    def status(self) -> Any: ...
+
+    def peers(self) -> Mapping[str, Any]: ...
+
+
+class Clock(Protocol):
+    def wall_ms(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeServices:
+    config: Config
+    forwarder: Forwarder
+    reads: Reads
+    dispatch: Dispatch
+    replica: Replica
+    store: Store
+    consensus: Consensus
+    metrics: Metrics
+    clock: Clock

@@ -1,0 +1,287 @@
+"""What the JSON API shows: engine state as the public field names and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import fields
+from functools import cache
+from typing import Any, cast
+
+from raftflow.cluster.api.encoding import Rows
+from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
+from raftflow.cluster.api.payloads import put_payload, timestamp
+from raftflow.cluster.codec.events import decode_event
+from raftflow.cluster.store.records import unframe
+from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.engine.describe import ActivityTask, DecisionTask, StepView, WaitView, waiting_on
+from raftflow.engine.events import Event
+from raftflow.engine.retry import RetryPolicy
+from raftflow.engine.state import Run, RunStatus, Signal, Step, StepKind, StepStatus, TaskState
+
+
+def run_summary(run: RunSummary) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "workflow_id": run.key.workflow_id,
+        "run_id": run.key.run_id,
+        "workflow_type": run.workflow_type,
+        "status": run.status.name,
+        "started_at": timestamp(run.started_ms),
+        "updated_at": timestamp(run.updated_ms),
+        "history_length": run.history_length,
+        "task_queue": run.task_queue,
+    }
+    if run.closed_ms:
+        view["closed_at"] = timestamp(run.closed_ms)
+    return view
+
+
+def run_page(wanted: RunFilter, page: RunPage) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "total": page.total,
+        "total_exact": page.total_exact,
+        "offset": wanted.offset,
+        "limit": wanted.limit,
+        "workflows": Rows(page.runs, run_summary),
+    }
+    if page.next_cursor:
+        view["next_cursor"] = page.next_cursor
+    return view
+
+
+def described(found: DescribedRun) -> dict[str, Any]:
+    run = found.run
+    view: dict[str, Any] = {
+        "workflow_id": run.key.workflow_id,
+        "run_id": run.key.run_id,
+        "workflow_type": run.workflow_type,
+        "status": run.status.name,
+        "history_length": run.history_length,
+        "started_at": timestamp(run.started_ms),
+        "updated_at": timestamp(run.updated_ms),
+        "task_queue": run.task_queue,
+        "search_attributes": {},
+        # Rendered at once: the run may move on while a long answer is written.
+        "steps": Rows([_step(step) for step in run.steps], _same),
+        "signals": Rows(found.signals, _signal),
+        "waiting_on": [_waiting(run, wait) for wait in waiting_on(run)],
+    }
+    put_payload(view, "input", run.input)
+    if run.closed_ms:
+        view["closed_at"] = timestamp(run.closed_ms)
+        if run.status is RunStatus.COMPLETED:
+            put_payload(view, "output", run.output)
+    if run.execution_timeout_ms:
+        view["execution_timeout_ms"] = run.execution_timeout_ms
+    _texts(
+        view,
+        error=run.error or run.suspended_reason,
+        error_type=run.error_type,
+        traceparent=run.traceparent,
+        tracestate=run.tracestate,
+    )
+    return view
+
+
+def history_page(page: HistoryPage) -> dict[str, Any]:
+    run = page.run
+    return {
+        "workflow_id": run.key.workflow_id,
+        "run_id": run.key.run_id,
+        "workflow_type": run.workflow_type,
+        "status": run.status.name,
+        "history_length": page.length,
+        "events": Rows(page.records, _record),
+    }
+
+
+def _record(record: bytes) -> dict[str, Any]:
+    return history_event(decode_event(unframe(record)))
+
+
+def history_event(event: Event) -> dict[str, Any]:
+    """An event with its fields under their public names: payloads and times as everywhere."""
+    body = event.body
+    view: dict[str, Any] = {
+        "event_id": event.event_id,
+        "type": type(body).__name__,
+        "time": timestamp(event.time_ms),
+    }
+    for name, shown in _event_fields(cast(Hashable, type(body))):
+        value = getattr(body, name)
+        if isinstance(value, bytes):
+            put_payload(view, shown, value)
+        elif isinstance(value, RetryPolicy):
+            view["retry_policy"] = _retry(value)
+        elif name in _MOMENTS:
+            view[shown] = timestamp(value)
+        else:
+            view[shown] = value
+    return view
+
+
+# Fields that are moments; every other `_ms` is a duration.
+_MOMENTS = {"started_ms": "started_at", "fire_at_ms": "fire_at"}
+
+
+@cache
+def _event_fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, _MOMENTS.get(field.name, field.name)) for field in fields(kind))
+
+
+def _retry(policy: RetryPolicy) -> dict[str, Any]:
+    return {
+        "max_attempts": policy.max_attempts,
+        "initial_backoff_ms": policy.initial_backoff_ms,
+        "max_backoff_ms": policy.max_backoff_ms,
+        "backoff_coefficient": policy.backoff_coefficient_milli / 1_000,
+        "non_retryable_error_types": list(policy.non_retryable_error_types),
+    }
+
+
+# ---- tasks --------------------------------------------------------------------------------------
+
+
+def decision_task(task: DecisionTask) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "workflow_id": task.workflow_id,
+        "run_id": task.run_id,
+        "workflow_type": task.workflow_type,
+        "task_token": task.token,
+        "history_length": task.history_length,
+        "started_at": timestamp(task.started_ms),
+        "traceparent": task.traceparent,
+        "tracestate": task.tracestate,
+        "suggest_continue_as_new_at": task.suggest_continue_as_new_at,
+        "cancel_requested_event_id": 0,
+        "cancel_requested_at": "",
+        "cancel_reason": "",
+        "steps": Rows(task.steps, _step_outcome),
+        "signals": Rows(task.signals, _untaken),
+    }
+    put_payload(view, "input", task.input)
+    return view
+
+
+def activity_task(task: ActivityTask) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "workflow_id": task.workflow_id,
+        "run_id": task.run_id,
+        "workflow_type": task.workflow_type,
+        "step_name": task.step_name,
+        "sequence": task.sequence,
+        "attempt": task.attempt,
+        "lease_token": task.token,
+        "lease_duration_ms": task.lease_duration_ms,
+    }
+    put_payload(view, "input", task.input)
+    if task.start_to_close_timeout_ms:
+        view["start_to_close_timeout_ms"] = task.start_to_close_timeout_ms
+    if task.heartbeat_details:
+        put_payload(view, "heartbeat_details", task.heartbeat_details)
+    _texts(view, traceparent=task.traceparent, tracestate=task.tracestate)
+    return view
+
+
+# ---- parts --------------------------------------------------------------------------------------
+
+
+def _step_outcome(step: Step | StepView) -> dict[str, Any]:
+    """What replay needs of a step."""
+    view: dict[str, Any] = {
+        "step_name": step.name,
+        "sequence": step.sequence,
+        "kind": step.kind.name,
+        "status": step.status.name,
+    }
+    if step.kind is StepKind.ACTIVITY:
+        view["attempts"] = step.attempts
+    if step.resolved_event_id:
+        if step.status is StepStatus.COMPLETED:
+            put_payload(view, "output", step.output)
+        else:
+            view["error"] = step.error
+            _texts(view, error_type=step.error_type)
+            if step.non_retryable:
+                view["non_retryable"] = True
+        view["resolved_event_id"] = step.resolved_event_id
+        view["resolved_at"] = timestamp(step.resolved_ms)
+    return view
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """What a person wants to know of a step: the outcome, and how it came about."""
+    view = _step_outcome(step)
+    view["scheduled_at"] = timestamp(step.scheduled_ms)
+    task = step.task
+    if step.kind is StepKind.ACTIVITY:
+        view["task_queue"] = step.task_queue
+        if step.input:
+            put_payload(view, "input", step.input)
+        if task.state is TaskState.BACKOFF:
+            view["next_attempt_at"] = timestamp(task.backoff_until_ms)
+        if task.leased_ms:
+            view["started_at"] = timestamp(task.leased_ms)
+        _texts(view, worker_id=task.worker_id, node=task.node, last_error=step.last_error)
+    elif step.kind is StepKind.TIMER:
+        view["fire_at"] = timestamp(step.fire_at_ms)
+    elif step.kind is StepKind.SIGNAL:
+        view["signal_name"] = step.signal_name
+    return view
+
+
+def _untaken(signal: Signal) -> dict[str, Any]:
+    view: dict[str, Any] = {"name": signal.name}
+    put_payload(view, "payload", signal.payload)
+    return view
+
+
+def _signal(signal: Signal) -> dict[str, Any]:
+    view = _untaken(signal)
+    view["event_id"] = signal.event_id
+    view["received_at"] = timestamp(signal.time_ms)
+    if signal.taken_by:
+        view["taken_by"] = signal.taken_by
+    return view
+
+
+def _waiting(run: Run, wait: WaitView) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "kind": wait.kind,
+        "step_name": wait.step_name,
+        "sequence": wait.sequence,
+        "detail": wait_detail(wait),
+        "since": timestamp(wait_since_ms(run, wait)),
+    }
+    if wait.due_ms:
+        view["until"] = timestamp(wait.due_ms)
+    return view
+
+
+def wait_since_ms(run: Run, wait: WaitView) -> int:
+    step = run.steps[wait.sequence - 1] if wait.sequence else None
+    task = run.decision if step is None else step.task
+    if wait.task is TaskState.LEASED:
+        return task.leased_ms
+    return run.updated_ms if step is None else step.scheduled_ms
+
+
+def wait_detail(wait: WaitView) -> str:
+    """One clause for people: what has to happen."""
+    what = f"attempt {wait.attempt}" if wait.kind == "ACTIVITY" else "decision"
+    match wait.task:
+        case TaskState.QUEUED:
+            return f"{what} queued on {wait.task_queue}: no worker has taken it yet"
+        case TaskState.LEASED:
+            return f"{what} out with worker {wait.worker_id or '(unnamed)'}"
+        case TaskState.BACKOFF:
+            return f"{what} offered again after a pause"
+    return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
+
+
+def _same(view: dict[str, Any]) -> dict[str, Any]:
+    return view
+
+
+def _texts(view: dict[str, Any], **texts: str) -> None:
+    """Set what is not empty."""
+    view.update({name: text for name, text in texts.items() if text})

@@ -1,0 +1,88 @@
+"""`raftflow dev`: a cluster of real node processes on this machine."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import click
+
+from raftflow.cluster.cli import devfile
+from raftflow.cluster.cli.supervisor import Supervisor
+
+DEFAULT_DIR = Path("dev-data")
+
+_data_dir = click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Directory of the cluster: node data, ID.log, dev.json. Default: {DEFAULT_DIR}.",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--nodes", type=click.IntRange(1, 9), help="Number of nodes. Default: 3.")
+@_data_dir
+@click.option(
+    "--port-offset", type=click.IntRange(0, 50_000), default=0, help="Added to each port."
+)
+@click.option("--restart", is_flag=True, help="Start a node again when it dies.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    envvar="RAFTFLOW_CONFIG",
+    show_envvar=True,
+    help="TOML file with further settings for every node.",
+)
+@click.pass_context
+def dev(
+    context: click.Context,
+    nodes: int | None,
+    data_dir: Path | None,
+    port_offset: int,
+    restart: bool,
+    config: Path | None,
+) -> None:
+    """Run a cluster on this machine until Ctrl-C.
+
+    Node i of 0, 1, 2... serves HTTP on port 8233+i, gRPC on 7233+i, Raft on 9233+i and metrics on
+    9090+i, each plus --port-offset. It keeps its data in DIR/ID and its log in DIR/ID.log;
+    DIR/dev.json says what runs. `ready` is printed once there is a leader. A node that dies is left
+    dead, so that you can watch the others go on, unless --restart. RAFTFLOW_* variables reach every
+    node: RAFTFLOW_LEASE_MS=5s raftflow dev.
+    """
+    # `dev --data-dir DIR node kill n1` is as good as `dev node kill n1 --data-dir DIR`.
+    context.obj = directory = (data_dir or DEFAULT_DIR).absolute()
+    if context.invoked_subcommand:
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    plan = devfile.plan(directory, count=nodes, port_offset=port_offset)
+    with devfile.supervisor_lock(directory):
+        Supervisor(plan, restart=restart, config=config, say=_say).run()
+
+
+@dev.group()
+def node() -> None:
+    """Kill and start nodes of a running `raftflow dev`."""
+
+
+@node.command()
+@click.argument("node_id", metavar="ID")
+@_data_dir
+@click.pass_obj
+def start(outer: Path, node_id: str, data_dir: Path | None) -> None:
+    """Start a dead node again."""
+    _say(devfile.start_node(data_dir.absolute() if data_dir else outer, node_id))
+
+
+@node.command()
+@click.argument("node_id", metavar="ID")
+@_data_dir
+@click.pass_obj
+def kill(outer: Path, node_id: str, data_dir: Path | None) -> None:
+    """End a node with SIGKILL: it has no time to tidy up."""
+    _say(devfile.kill_node(data_dir.absolute() if data_dir else outer, node_id))
+
+
+def _say(text: str) -> None:
+    """One line, seen at once also through a pipe; a reader that has gone ends no cluster."""
+    with contextlib.suppress(OSError):
+        os.write(1, f"{text}\n".encode())

@@ -1,0 +1,86 @@
+"""Options that every client verb shares."""
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client
+from raftflow.cluster.cli.output import FORMATS, Printer
+from raftflow.cluster.config_sources import milliseconds
+
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    help="Output format. Default: table on a terminal, plain otherwise.",
+)
+_CONNECTION = (
+    click.option(
+        "--address",
+        "addresses",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="HTTP address of a node; repeat it for fail-over. "
+        f"Default: RAFTFLOW_ADDRESS (comma-separated), else {DEFAULT_ADDRESS}.",
+    ),
+    click.option("--namespace", envvar="RAFTFLOW_NAMESPACE", show_envvar=True, default=""),
+    click.option(
+        "--token", envvar="RAFTFLOW_TOKEN", show_envvar=True, default="", help="Bearer token."
+    ),
+)
+
+
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds -o and hands the command a Printer."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, output: str | None, **kwargs: Any) -> Any:
+        return command(*args, printer=Printer(output), **kwargs)
+
+    return _OUTPUT(wrapped)
+
+
+def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the connection options and -o; hands the command a Client and a Printer."""
+
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any, addresses: tuple[str, ...], namespace: str, token: str, **kwargs: Any
+    ) -> Any:
+        client = connect(addresses, namespace=namespace, token=token)
+        try:
+            return command(*args, client=client, **kwargs)
+        finally:
+            client.close()
+
+    decorated = output_option(wrapped)
+    for option in reversed(_CONNECTION):
+        decorated = option(decorated)
+    return decorated
+
+
+def connect(addresses: tuple[str, ...], *, namespace: str, token: str) -> Client:
+
+    given = addresses or tuple(os.environ.get("RAFTFLOW_ADDRESS", "").replace(",", " ").split())
+    try:
+        return Client(given or (DEFAULT_ADDRESS,), namespace=namespace, token=token)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+class Duration(click.ParamType[int]):
+    """Milliseconds, or a number with ms, s, m or h."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return milliseconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = Duration()

@@ -1,0 +1,106 @@
+"""What commands print: json for programs, tables on a terminal, plain columns otherwise."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+FORMATS = ("json", "table", "plain")
+
+
+class Printer:
+    """Prints to stdout in the format asked for; `table` needs a terminal to be the default."""
+
+    def __init__(self, output_format: str | None) -> None:
+        self.format = output_format or ("table" if sys.stdout.isatty() else "plain")
+
+    def document(self, document: Any) -> None:
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+    def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+        cells = [[printable(cell) for cell in row] for row in rows]
+        if self.format == "table":
+            _rich_table(columns, cells, title)
+            return
+        if title:
+            click.echo(f"# {title}")
+        # Columns are aligned like kubectl's; the last is never padded.
+        widths = [max(map(len, each)) for each in zip(columns, *cells, strict=True)]
+        for row in ([name.upper().replace(" ", "_") for name in columns], *cells):
+            padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            click.echo("  ".join(padded).rstrip())
+
+    def fields(self, fields: Mapping[str, Any]) -> None:
+        given = {
+            name: printable(value) for name, value in fields.items() if value not in (None, "")
+        }
+        width = max(map(len, given), default=0)
+        for name, value in given.items():
+            label = f"{name}:".ljust(width + 2)
+            click.echo((click.style(label, dim=True) if self.format == "table" else label) + value)
+
+    def moment(self, time: str) -> str:
+        """To the second on a terminal, exact otherwise."""
+        return time[:19].replace("T", " ") if self.format == "table" else time
+
+    def note(self, text: str) -> None:
+        """For people only: programs that asked for json do not get it."""
+        if self.format != "json":
+            click.echo(printable(text))
+
+
+def printable(value: Any) -> str:
+    """One line of text that cannot steer the terminal it is printed on."""
+    if value is None:
+        return "-"
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False)
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode()
+        for each in str(value)
+    )
+
+
+def shortened(value: Any, length: int = 60) -> str:
+    text = printable(value)
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def write_exactly(content: bytes) -> None:
+    """The bytes and nothing else; on a terminal a last newline keeps the prompt readable."""
+    sys.stdout.buffer.write(content)
+    if sys.stdout.isatty() and content and not content.endswith(b"\n"):
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+FOLDED = frozenset({"workflow id", "type", "step", "signal", "result", "payload", "details"})
+STATUS_STYLES = {
+    "COMPLETED": "green",
+    "RUNNING": "cyan",
+    "WAITING": "blue",
+    "FAILED": "red",
+    "TIMED_OUT": "red",
+    "TERMINATED": "magenta",
+    "CANCELLED": "yellow",
+    "UNKNOWN": "bold red",
+    "LEADER": "bold green",
+    "CANDIDATE": "yellow",
+}
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    # rich takes a tenth of a second to import: only who looks at a table pays for it.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), title=title or None, title_justify="left")
+    for name in columns:
+        # What people chose folds; what we chose is short and stays whole.
+        table.add_column(name, header_style="dim", overflow="fold", no_wrap=name not in FOLDED)
+    for row in rows:
+        table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell.upper(), "")) for cell in row))
+    Console().print(table)

@@ -1,0 +1,37 @@
+"""What a person sees while a command waits for a run: its steps as they end."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from raftflow.cluster.cli.output import printable
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+@contextmanager
+def watching(workflow_id: str) -> Iterator[Progress | None]:
+    """A live line on stderr when that is a terminal; nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    done: set[tuple[str, int]] = set()
+    with console.status(Text(printable(workflow_id)), spinner="dots") as live:
+
+        def on_progress(run: dict[str, Any]) -> None:
+            for step in run["steps"]:
+                key = (run["run_id"], step["sequence"])
+                if step["status"] != "SCHEDULED" and key not in done:
+                    done.add(key)
+                    mark = "✓" if step["status"] == "COMPLETED" else "✗"
+                    style = "green" if mark == "✓" else "red"
+                    name = printable(step["step_name"])
+                    console.print(Text.assemble((mark, style), f" {name}"))
+            live.update(Text(f"{printable(workflow_id)} {run['status'].lower()}"))
+
+        yield on_progress

@@ -1,0 +1,57 @@
+"""`raftflow serve`: one node, configured by flags, environment and file."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftflow.cluster.config_sources import SETTINGS, load, to_toml
+
+
+def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option a setting, in the order of the configuration object."""
+    for known in reversed(SETTINGS):
+        command = click.option(
+            *known.flags,
+            known.name.replace(".", "__"),
+            metavar="DURATION" if len(known.flags) > 1 else "VALUE",
+            help=known.help + (f"  [{known.default_text}]" if known.default_text else ""),
+        )(command)
+    return command
+
+
+@click.command()
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="RAFTFLOW_CONFIG",
+    show_envvar=True,
+    help="TOML file with the same settings.",
+)
+@_setting_options
+@click.option("--print-config", is_flag=True, help="Print the configuration as TOML and exit.")
+def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
+    """Run one node until SIGTERM or Ctrl-C.
+
+    A setting comes from its flag, else from its environment variable (--http-addr is
+    RAFTFLOW_HTTP_ADDR), else from the TOML file, else it has its default. Without --peers the node
+    is a cluster of one.
+
+    \b
+    Example, one of three nodes:
+      raftflow serve --node-id n2 --data-dir /var/lib/raftflow --http-addr :8233 \\
+        --peers n1=10.0.0.1:9233,n2=10.0.0.2:9233,n3=10.0.0.3:9233
+    """
+    given = {name.replace("__", "."): value for name, value in flags.items()}
+    config = load(flags=given, env=os.environ, file=file)
+    if print_config:
+        click.echo(to_toml(config), nl=False)
+        return
+    # The node's own imports (gRPC, aiohttp) cost a second that no other command should pay.
+    from raftflow.cluster.main import run
+
+    sys.exit(run(config))

@@ -1,0 +1,256 @@
+"""Keeps the node processes of `raftflow dev`: starts them, notices deaths, stops them all.
+
+One thread and one loop, that looks every POLL_S at what has changed: nothing here is worth a
+signal handler that does more than set a flag.
+"""
+
+import ctypes
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from raftflow.cluster.cli import devfile
+from raftflow.cluster.cli.devfile import DevCluster, DevNode
+from raftflow.cluster.cli.errors import CommandError
+from raftflow.cluster.cli.output import printable
+
+POLL_S = 0.05
+HEALTH_POLL_S = 0.2
+HINT_AFTER_S = 10.0
+STOP_TIMEOUT_S = 15.0
+RESTART_PAUSE_S = 1.0
+SERVE = (sys.executable, "-m", "raftflow.cluster.cli.main", "serve")
+PR_SET_PDEATHSIG = 1
+LAST_WORDS_BYTES = 4096
+# Meant for one node, it would be wrong for the others.
+PER_NODE_VARIABLES = "RAFTFLOW_ADVERTISE_"
+
+
+class Supervisor:
+    def __init__(
+        self,
+        cluster: DevCluster,
+        *,
+        restart: bool,
+        config: Path | None,
+        say: Callable[[str], None],
+        serve: tuple[str, ...] = SERVE,
+    ) -> None:
+        self._cluster = cluster
+        self._restart = restart
+        self._config = config
+        self._say = say
+        self._serve = serve
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._restart_at: dict[str, float] = {}
+        self._ready = False
+        self._started_at = 0.0
+        self._next_health_check = 0.0
+        self._hinted = False
+        self._stopping = False
+
+    def run(self) -> None:
+        """Until a signal, or until every node is dead before there was a leader."""
+        _refuse_taken_ports(self._cluster)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        self._started_at = time.monotonic()
+        try:
+            for node in self._cluster.nodes:
+                self._start(node)
+            self._announce()
+            while not self._stopping:
+                self._reap()
+                self._start_wanted()
+                self._look_for_leader()
+                time.sleep(POLL_S)
+        finally:
+            self._stop_all()
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        self._stopping = True
+
+    def _start(self, node: DevNode) -> None:
+        devfile.start_request(self._cluster.directory, node.id).unlink(missing_ok=True)
+        log = self._log_path(node.id)
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                self._command(node),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=_node_environment(),
+                # Ctrl-C at the terminal is for the supervisor, which then stops the nodes.
+                start_new_session=True,
+                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - this process has one thread
+            )
+        self._processes[node.id] = process
+        self._record(node.id, process.pid)
+
+    def _command(self, node: DevNode) -> list[str]:
+        peers = ",".join(f"{each.id}={each.raft}" for each in self._cluster.nodes)
+        flags = {
+            "--node-id": node.id,
+            "--data-dir": node.data_dir,
+            "--cluster-id": self._cluster.cluster_id,
+            "--peers": peers,
+            "--http-addr": node.http,
+            "--grpc-addr": node.grpc,
+            "--raft-addr": node.raft,
+            "--metrics-addr": node.metrics,
+        }
+        if self._config:
+            flags["--config"] = str(self._config.absolute())
+        return [*self._serve, *(part for flag in flags.items() for part in flag)]
+
+    def _record(self, node_id: str, pid: int | None) -> None:
+        self._cluster = self._cluster.with_pid(node_id, pid)
+        devfile.write(self._cluster)
+
+    def _announce(self) -> None:
+        for node in self._cluster.nodes:
+            self._say(
+                f"{node.id}  http://{node.http}  grpc {node.grpc}  raft {node.raft}  "
+                f"metrics {node.metrics}  log {self._log_path(node.id)}"
+            )
+
+    def _reap(self) -> None:
+        for node_id, process in list(self._processes.items()):
+            status = process.poll()
+            if status is None:
+                continue
+            del self._processes[node_id]
+            self._record(node_id, None)
+            said = f" ({self._last_words(node_id)})" if status > 0 else ""
+            self._say(f"{node_id} {_ending(status)}{said}; {self._next_step(node_id)}")
+        if not self._processes and not self._restart_at and not self._ready:
+            self._stopping = True
+            raise CommandError(f"no node came up; the last words are in {self._log_hint()}")
+
+    def _next_step(self, node_id: str) -> str:
+        if self._restart:
+            self._restart_at[node_id] = time.monotonic() + RESTART_PAUSE_S
+            return "it is started again"
+        return (
+            f"it stays dead (see {self._log_path(node_id)}); start it with: "
+            f"raftflow dev node start {node_id} --data-dir {self._cluster.directory}"
+        )
+
+    def _start_wanted(self) -> None:
+        now = time.monotonic()
+        for node in self._cluster.nodes:
+            if node.pid is not None:
+                continue
+            asked = devfile.start_request(self._cluster.directory, node.id).exists()
+            if asked or now >= self._restart_at.get(node.id, now + 1):
+                self._restart_at.pop(node.id, None)
+                self._start(node)
+                self._say(f"{node.id} started (pid {self._processes[node.id].pid})")
+
+    def _look_for_leader(self) -> None:
+        now = time.monotonic()
+        if self._ready or now < self._next_health_check:
+            return
+        self._next_health_check = now + HEALTH_POLL_S
+        living = [node for node in self._cluster.nodes if node.pid is not None]
+        leaders = {_leader_seen_by(node) for node in living}
+        # Every living node knows it: whoever is called next will answer.
+        if len(leaders) == 1 and "" not in leaders:
+            self._ready = True
+            self._say("ready")
+        elif now - self._started_at > HINT_AFTER_S and not self._hinted:
+            self._hinted = True
+            self._say(f"still no leader; see {self._log_hint()}")
+
+    def _stop_all(self) -> None:
+        for process in self._processes.values():
+            process.terminate()
+            # A node that was paused (SIGSTOP) must wake to hear of it.
+            process.send_signal(signal.SIGCONT)
+        give_up_at = time.monotonic() + STOP_TIMEOUT_S
+        for node_id, process in self._processes.items():
+            try:
+                process.wait(max(0.0, give_up_at - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._say(f"{node_id} did not stop in {STOP_TIMEOUT_S:.0f} s and is killed")
+                process.kill()
+                process.wait()
+            self._record(node_id, None)
+        self._processes.clear()
+
+    def _log_path(self, node_id: str) -> Path:
+        return self._cluster.directory / f"{node_id}.log"
+
+    def _last_words(self, node_id: str) -> str:
+        """The last line of its log: a node that refuses to start says there why."""
+        with self._log_path(node_id).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        return printable(lines[-1]) if lines else "it said nothing"
+
+    def _log_hint(self) -> str:
+        return str(self._cluster.directory / "n*.log")
+
+
+def _refuse_taken_ports(cluster: DevCluster) -> None:
+    """Says which port is taken and what to do, before anything is started."""
+    for node in cluster.nodes:
+        for name in devfile.PORTS:
+            host, _, port = getattr(node, name).rpartition(":")
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((host, int(port)))
+                except OSError as error:
+                    raise CommandError(
+                        f"port {port} ({name} of {node.id}) cannot be used: {error.strerror}; "
+                        "choose others with --port-offset"
+                    ) from None
+
+
+def _node_environment() -> dict[str, str]:
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(PER_NODE_VARIABLES)
+    }
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    """Run in the child: the kernel kills it when the supervisor is gone, however it went."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def arrange() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return arrange
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def _leader_seen_by(node: DevNode) -> str:
+    connection = http.client.HTTPConnection(node.http, timeout=1.0)
+    try:
+        connection.request("GET", "/api/health")
+        health = json.loads(connection.getresponse().read())
+        return str(health.get("leader") or "")
+    except (OSError, ValueError, AttributeError, http.client.HTTPException):
+        return ""
+    finally:
+        connection.close()

@@ -1,0 +1,337 @@
+"""`raftflow workflow`: start, watch and steer runs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raftflow.cluster.cli.client import (
+    Client,
+    payload_bytes,
+    payload_field,
+    wait_until_closed,
+    workflow_path,
+)
+from raftflow.cluster.cli.errors import CommandError
+from raftflow.cluster.cli.options import DURATION, client_options
+from raftflow.cluster.cli.output import Printer, printable, shortened, write_exactly
+from raftflow.cluster.cli.progress import watching
+
+_run_id = click.option("--run-id", default="", help="One run of this id; default: the newest.")
+
+
+@click.group()
+def workflow() -> None:
+    """Start, watch and steer workflows."""
+
+
+@workflow.command()
+@click.argument("workflow_type", metavar="TYPE")
+@click.option("--id", "workflow_id", default="", help="Workflow id. Default: made by the server.")
+@click.option("--input", "text", help="Input, passed on byte for byte.")
+@click.option(
+    "--input-file",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    help="Read the input from this file; - is standard input.",
+)
+@click.option("--task-queue", default="", help="Queue whose workers run it.")
+@click.option("--execution-timeout", type=DURATION, help="Time after which the run is TIMED_OUT.")
+@click.option(
+    "--id-reuse-policy",
+    type=click.Choice(["REJECT_DUPLICATE", "ALLOW_DUPLICATE", "ALLOW_DUPLICATE_FAILED_ONLY"]),
+    help="Whether an id whose run has closed may start again. Default: REJECT_DUPLICATE.",
+)
+@click.option("--use-existing", is_flag=True, help="If the id is running, return that run.")
+@click.option("--wait", is_flag=True, help="Wait until it is closed and print its output.")
+@client_options
+def start(
+    client: Client,
+    printer: Printer,
+    workflow_type: str,
+    workflow_id: str,
+    text: str | None,
+    input_file: Path | None,
+    task_queue: str,
+    execution_timeout: int | None,
+    id_reuse_policy: str | None,
+    use_existing: bool,
+    wait: bool,
+) -> None:
+    """Start a workflow of TYPE.
+
+    \b
+    Example:
+      raftflow workflow start OrderSaga --id order-42 --input '{"sku": "book"}' --wait
+    """
+    body: dict[str, Any] = {"type": workflow_type}
+    optional = {
+        "workflow_id": workflow_id,
+        "task_queue": task_queue,
+        "execution_timeout_ms": execution_timeout,
+        "id_reuse_policy": id_reuse_policy,
+        "id_conflict_policy": "USE_EXISTING" if use_existing else None,
+    }
+    body |= {name: value for name, value in optional.items() if value not in (None, "")}
+    body |= _payload("input", text, input_file)
+    started = client.post("/api/workflows", body)
+    if wait:
+        # Without a run id the wait goes on through continue-as-new.
+        _finish(client, printer, started["workflow_id"], "", None)
+    elif printer.format == "json":
+        printer.document(started)
+    else:
+        printer.fields(
+            {
+                "workflow id": started["workflow_id"],
+                "run id": started["run_id"],
+                "started": "yes" if started["started"] else "no, it was there already",
+            }
+        )
+
+
+@workflow.command(name="list")
+@click.option("--status", default="", help="Only this status, for example RUNNING.")
+@click.option("-q", "--query", default="", help="Part of the id or type, in any case.")
+@click.option("--type", "workflow_type", default="", help="Only this workflow type.")
+@click.option("--task-queue", default="", help="Only this task queue.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip the newest so many.")
+@client_options
+def list_(
+    client: Client,
+    printer: Printer,
+    status: str,
+    query: str,
+    workflow_type: str,
+    task_queue: str,
+    limit: int,
+    offset: int,
+) -> None:
+    """List runs, newest first."""
+    page = client.get(
+        "/api/workflows",
+        status=status.upper(),
+        q=query,
+        type=workflow_type,
+        task_queue=task_queue,
+        limit=limit,
+        offset=offset,
+    )
+    if printer.format == "json":
+        printer.document(page)
+        return
+    runs = page["workflows"]
+    printer.rows(
+        ("workflow id", "type", "status", "events", "started", "run id"),
+        [
+            (
+                run["workflow_id"],
+                run["workflow_type"],
+                run["status"],
+                run["history_length"],
+                printer.moment(run["started_at"]),
+                run["run_id"],
+            )
+            for run in runs
+        ],
+    )
+    if len(runs) < page["total"] and printer.format == "table":
+        many = f"{page['total']}{'' if page.get('total_exact', True) else '+'}"
+        printer.note(f"{offset + 1} to {offset + len(runs)} of {many}")
+
+
+@workflow.command()
+@click.argument("workflow_id", metavar="ID")
+@_run_id
+@client_options
+def show(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
+    """Show one run: its state, steps and signals."""
+    run = client.get(workflow_path(workflow_id), run_id=run_id)
+    if printer.format == "json":
+        printer.document(run)
+        return
+    names = ("workflow_id", "run_id", "workflow_type", "status", "task_queue", "history_length")
+    times = ("started_at", "updated_at", "closed_at")
+    fields = {name.replace("_", " "): run.get(name) for name in (*names, *times)}
+    for name in ("input", "output", "error"):
+        fields[name] = shortened(_shown(run, name) or "", 400)
+    fields["waiting on"] = ", ".join(map(_waiting, run.get("waiting_on") or ()))
+    printer.fields(fields)
+    if run["steps"]:
+        printer.rows(
+            ("seq", "step", "kind", "status", "attempts", "result"),
+            [
+                (
+                    step["sequence"],
+                    step["step_name"],
+                    step["kind"],
+                    step["status"],
+                    step.get("attempts"),
+                    shortened(step.get("error") or _shown(step, "output") or ""),
+                )
+                for step in run["steps"]
+            ],
+            title="steps",
+        )
+    if run["signals"]:
+        printer.rows(
+            ("signal", "payload", "taken by"),
+            [
+                (each["name"], shortened(_shown(each, "payload")), each.get("taken_by") or None)
+                for each in run["signals"]
+            ],
+            title="signals",
+        )
+
+
+@workflow.command()
+@click.argument("workflow_id", metavar="ID")
+@_run_id
+@client_options
+def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
+    """Show the events of one run, oldest first."""
+    events: list[dict[str, Any]] = []
+    while True:
+        page = client.get(
+            workflow_path(workflow_id, "history"), run_id=run_id, **{"from": len(events) + 1}
+        )
+        events += page["events"]
+        # The run may go on meanwhile; what this page said was there is what is shown.
+        if not page["events"] or len(events) >= page["history_length"]:
+            break
+    if printer.format == "json":
+        printer.document(page | {"events": events})
+        return
+    printer.rows(
+        ("id", "time", "event", "details"),
+        [
+            (event["event_id"], printer.moment(event["time"]), event["type"], _details(event))
+            for event in events
+        ],
+    )
+
+
+@workflow.command()
+@click.argument("workflow_id", metavar="ID")
+@_run_id
+@click.option("--timeout", type=DURATION, help="Give up after this time with exit status 3.")
+@client_options
+def result(
+    client: Client, printer: Printer, workflow_id: str, run_id: str, timeout: int | None
+) -> None:
+    """Wait until a run is closed and print its output, byte for byte.
+
+    Exit status 1 when the run did not complete; the reason is on standard error.
+    """
+    _finish(client, printer, workflow_id, run_id, timeout)
+
+
+@workflow.command()
+@click.argument("workflow_id", metavar="ID")
+@click.argument("name")
+@click.option("--payload", "text", help="Payload, passed on byte for byte.")
+@click.option(
+    "--payload-file",
+    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
+    help="Read the payload from this file; - is standard input.",
+)
+@_run_id
+@client_options
+def signal(
+    client: Client,
+    printer: Printer,
+    workflow_id: str,
+    name: str,
+    text: str | None,
+    payload_file: Path | None,
+    run_id: str,
+) -> None:
+    """Send the signal NAME to a run. It is kept until the workflow waits for it."""
+    body = {"name": name} | _payload("payload", text, payload_file)
+    _tell(client, printer, workflow_id, "signal", body, run_id)
+
+
+@workflow.command()
+@click.argument("workflow_id", metavar="ID")
+@click.option("--reason", default="", help="Kept in the history.")
+@_run_id
+@client_options
+def cancel(client: Client, printer: Printer, workflow_id: str, reason: str, run_id: str) -> None:
+    """Cancel a run: it ends at once, and its workers are told."""
+    _tell(client, printer, workflow_id, "cancel", {"reason": reason}, run_id)
+
+
+@workflow.command()
+@click.argument("workflow_id", metavar="ID")
+@click.option("--reason", default="", help="Kept in the history.")
+@_run_id
+@client_options
+def terminate(client: Client, printer: Printer, workflow_id: str, reason: str, run_id: str) -> None:
+    """End a run at once. Its code is not told and does not compensate."""
+    _tell(client, printer, workflow_id, "terminate", {"reason": reason}, run_id)
+
+
+def _tell(
+    client: Client,
+    printer: Printer,
+    workflow_id: str,
+    verb: str,
+    body: dict[str, Any],
+    run_id: str,
+) -> None:
+    body |= {"run_id": run_id} if run_id else {}
+    answer = client.post(workflow_path(workflow_id, verb), body)
+    if printer.format == "json":
+        printer.document(answer)
+    else:
+        printer.note(f"{workflow_id}: {answer['status']}")
+
+
+def _finish(
+    client: Client, printer: Printer, workflow_id: str, run_id: str, timeout_ms: int | None
+) -> None:
+    timeout_s = None if timeout_ms is None else timeout_ms / 1000
+    with watching(workflow_id) as on_progress:
+        run = wait_until_closed(
+            client, workflow_id, run_id=run_id, timeout_s=timeout_s, on_progress=on_progress
+        )
+    if printer.format == "json":
+        printer.document(run)
+    elif run["status"] == "COMPLETED":
+        write_exactly(payload_bytes(run, "output"))
+    if run["status"] != "COMPLETED":
+        reason = f": {printable(run['error'])}" if run.get("error") else ""
+        raise CommandError(f"{printable(workflow_id)} ended {run['status']}{reason}")
+
+
+def _payload(name: str, text: str | None, file: Path | None) -> dict[str, str]:
+    if text is not None and file is not None:
+        raise click.UsageError(f"--{name} and --{name}-file exclude each other")
+    if file is not None:
+        try:
+            content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        except OSError as error:
+            raise click.UsageError(f"--{name}-file: {file}: {error.strerror}") from None
+        return payload_field(name, content)
+    # An argument that is not UTF-8 comes with surrogates, which stand for its bytes.
+    return {} if text is None else payload_field(name, text.encode("utf-8", "surrogateescape"))
+
+
+def _shown(holder: dict[str, Any], name: str) -> str | None:
+    encoded = holder.get(f"{name}_base64")
+    return f"base64:{encoded}" if encoded is not None else holder.get(name)
+
+
+def _details(event: dict[str, Any]) -> str:
+    """What is particular to this type of event; empty fields are left out."""
+    general = ("event_id", "type", "time")
+    return " ".join(
+        f"{name}={shortened(value, 200)}"
+        for name, value in event.items()
+        if name not in general and value not in ("", 0, None)
+    )
+
+
+def _waiting(item: dict[str, Any]) -> str:
+    return " ".join(filter(None, (item.get("step_name"), item.get("detail"))))

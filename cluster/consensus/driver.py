@@ -1,0 +1,469 @@
+"""Consensus: one Raft node, driven from the event loop, over real connections and a real disk.
+
+The loop thread owns the core. It is ticked after messages, proposals and flushes, once per turn of
+the loop however many of them came, and every 20 ms. Only the flush runs elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import ssl
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import NoReturn, Protocol
+
+import structlog
+
+from raftflow.cluster.consensus.channel import PeerChannel
+from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.flusher import Flusher
+from raftflow.cluster.consensus.handshake import Hello, Purpose
+from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
+from raftflow.cluster.consensus.link import LinkLimits
+from raftflow.cluster.consensus.mesh import Mesh
+from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
+from raftflow.cluster.consensus.transport import RaftTransport
+from raftflow.cluster.consensus.types import (
+    ConsensusStatus,
+    Proposed,
+    Role,
+    SnapshotManifest,
+    Timing,
+)
+from raftflow.cluster.consensus.watchdog import LoopLag, LoopWatchdog
+from raftflow.raftlog.disk import OsDisk
+from raftflow.raftlog.hardstate import HardState
+from raftflow.raftlog.journal import Journal, LogEntry
+
+log = structlog.get_logger()
+
+TICK_S = 0.02
+EXIT_FATAL = 70
+# A timer this late means that the whole process stood still; words of the peers wait unread.
+_STALL_S = 0.1
+_STALL_DRAIN_S = 1.0
+_SNAPSHOT_EXPIRY_S = 5.0
+
+
+class Unavailable(Exception):
+    """No leader could confirm a read index in time."""
+
+
+class Listener(Protocol):
+    """The layer above. Both are called on the loop and only hand over."""
+
+    def on_apply(self, entries: Sequence[LogEntry]) -> None: ...
+    def on_role(self, role: Role, term: int, leader: str | None) -> None: ...
+
+
+def exit_process(error: BaseException) -> NoReturn:
+    """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
+    try:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(EXIT_FATAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsensusConfig:
+    cluster_id: str
+    node_id: str
+    data_dir: str
+    listen: str
+    # Raft addresses of every voter by node id, this node included.
+    voters: Mapping[str, str]
+    http: str = ""
+    grpc: str = ""
+    metrics: str = ""
+    version: str = ""
+    feature_level: int = 1
+    timing: Timing = field(default_factory=Timing)
+    limits: LinkLimits = field(default_factory=LinkLimits)
+    segment_bytes: int = 64 << 20
+    journal_cache_bytes: int = 64 << 20
+    max_entry_bytes: int = 16 << 20
+    server_ssl: ssl.SSLContext | None = None
+    client_ssl: ssl.SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        if self.node_id not in self.voters:
+            raise ValueError(f"node {self.node_id!r} is not among the voters {sorted(self.voters)}")
+        if self.max_entry_bytes * 2 > self.limits.max_frame_bytes:
+            raise ValueError("max_entry_bytes must be at most half of max_frame_bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerInfo:
+    """A voter as it introduced itself; empty addresses until it has."""
+
+    id: str
+    http: str
+    grpc: str
+    raft: str
+    metrics: str
+    version: str
+    feature_level: int
+    connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStats:
+    ticks: int
+    flushes: int
+    flush_seconds: float
+    messages_sent: int
+    messages_received: int
+    messages_dropped: int
+    bytes_sent: int
+    bytes_received: int
+    loop_lag: LoopLag
+
+
+class Consensus:
+    def __init__(
+        self,
+        config: ConsensusConfig,
+        *,
+        store: SnapshotStore,
+        claim: Claim | None = None,
+        die: Callable[[BaseException], NoReturn] = exit_process,
+    ) -> None:
+        self.config = config
+        self.channel = PeerChannel()
+        # Tells how long each flush took; metrics replace it.
+        self.on_flush: Callable[[float], None] = lambda seconds: None
+        self._store = store
+        self._claim = claim  # of the data directory, by an owner who releases it after us
+        self._die = die
+        self._listener: Listener | None = None
+        self._exits = AsyncExitStack()
+        self._dead = False
+        self._stopped = False
+        self._tick_wanted = False
+        self._ticks = 0
+        self._flushes = 0
+        self._flush_seconds = 0.0
+        self._watchdog = LoopWatchdog()
+        self._stalled_until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._expire_at = 0.0
+
+    def set_listener(self, listener: Listener) -> None:
+        self._listener = listener
+
+    async def start(self) -> None:
+        """Bind, check the disk, join. Raises IdentityError, AddressUnavailable, JournalError."""
+        assert self._listener is not None, "set_listener() comes first"
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._start()
+        except BaseException:
+            await self._exits.aclose()
+            raise
+
+    async def _start(self) -> None:
+        config, exits = self.config, self._exits
+        claim = self._claim or claim_directory(
+            config.data_dir, cluster_id=config.cluster_id, node_id=config.node_id
+        )
+        if self._claim is None:
+            exits.callback(claim.lock.release)
+        others = {peer: at for peer, at in config.voters.items() if peer != config.node_id}
+        self._transport = RaftTransport(
+            peers=others,
+            on_received=self._wake,
+            on_lost=self._peer_lost,
+            on_error=self.fatal,
+        )
+        self._hello = _hello(config, claim.identity)
+        self._mesh = Mesh(
+            hello=self._hello,
+            listen=config.listen,
+            peers=others,
+            handlers={Purpose.RAFT: self._transport, Purpose.CHANNEL: self.channel},
+            limits=config.limits,
+            server_ssl=config.server_ssl,
+            client_ssl=config.client_ssl,
+        )
+        exits.push_async_callback(self._mesh.stop)
+        await self._mesh.bind()
+        await asyncio.to_thread(self._open_disk)
+        exits.callback(self._journal.close)
+        self._flusher = Flusher(flush=self._journal.flush, flushed=self._flushed, failed=self.fatal)
+        self._build()
+        exits.push_async_callback(self._flusher.close)
+        # Once more, so that no message meets a journal that is being closed.
+        exits.push_async_callback(self._mesh.stop)
+        exits.push_async_callback(self._source.close)
+        exits.push_async_callback(self._fetcher.close)
+        await self._mesh.start()
+        self._due = self._loop.time() + TICK_S
+        self._timer = self._loop.call_at(self._due, self._on_timer)
+        log.info(
+            "consensus_started",
+            node=config.node_id,
+            cluster=config.cluster_id,
+            listen=config.listen,
+            term=self._core.term,
+            first_index=self._journal.first_index,
+            last_index=self._journal.last_index,
+            applied_index=self._store.applied_index,
+        )
+
+    async def stop(self) -> None:
+        """Leave the cluster in order. Hand leadership over first, if that matters."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._exits.aclose()
+        log.info("consensus_stopped", node=self.config.node_id)
+
+    def propose(self, payload: bytes) -> Proposed:
+        """Append at once; raises NotLeader. The outcome is told by on_apply and on_role."""
+        if len(payload) > self.config.max_entry_bytes:
+            raise ValueError(f"entry of {len(payload)} bytes, limit {self.config.max_entry_bytes}")
+        proposed = self._core.propose(payload)
+        self._wake()
+        return proposed
+
+    async def read_index(self, *, timeout_ms: int) -> int:
+        """An index that, once applied here, makes a local read linearizable."""
+        answer: asyncio.Future[int | None] = self._loop.create_future()
+
+        def done(index: int | None) -> None:
+            if not answer.done():
+                answer.set_result(index)
+
+        self._core.read_index(done)
+        self._wake()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                index = await answer
+        except TimeoutError as error:
+            raise Unavailable(f"no read index within {timeout_ms} ms") from error
+        if index is None:
+            raise Unavailable("the leader could not confirm that it leads")
+        return index
+
+    async def transfer_leadership(self, to: str | None) -> bool:
+        """Ask `to` (or the most advanced peer) to take over; True when the request was sent."""
+        sent = self._core.transfer_leadership(to)
+        self._wake()
+        return sent
+
+    def compact(self, index: int) -> None:
+        """Drop the log up to `index`, except what a follower that fetches a copy still needs."""
+        pinned = self._source.pinned_index()
+        self._core.compact(index if pinned is None else min(index, pinned))
+
+    def status(self) -> ConsensusStatus:
+        return self._core.status()
+
+    @property
+    def role(self) -> Role:
+        return self._core.role
+
+    @property
+    def term(self) -> int:
+        return self._core.term
+
+    @property
+    def leader(self) -> str | None:
+        return self._core.leader
+
+    def peers(self) -> dict[str, PeerInfo]:
+        """Every voter, this node included."""
+        infos = {}
+        for peer, address in self.config.voters.items():
+            own = peer == self.config.node_id
+            known = self._hello if own else self._mesh.known.get(peer)
+            infos[peer] = PeerInfo(
+                id=peer,
+                http=known.http if known else "",
+                grpc=known.grpc if known else "",
+                raft=known.raft if known else address,
+                metrics=known.metrics if known else "",
+                version=known.version if known else "",
+                feature_level=known.feature_level if known else 0,
+                connected=own or self._transport.connected(peer),
+            )
+        return infos
+
+    def stats(self) -> DriverStats:
+        transport = self._transport
+        return DriverStats(
+            ticks=self._ticks,
+            flushes=self._flushes,
+            flush_seconds=self._flush_seconds,
+            messages_sent=transport.messages_sent,
+            messages_received=transport.messages_received,
+            messages_dropped=transport.messages_dropped,
+            bytes_sent=transport.bytes_sent,
+            bytes_received=transport.bytes_received,
+            loop_lag=self._watchdog.snapshot(),
+        )
+
+    # Core callbacks ---------------------------------------------------------------------------
+
+    def on_commit(self, entries: Sequence[LogEntry]) -> None:
+        assert self._listener is not None
+        self._listener.on_apply(entries)
+
+    def on_role(self, role: Role, term: int, leader: str | None) -> None:
+        log.info(
+            "role_changed", node=self.config.node_id, role=role.value, term=term, leader=leader
+        )
+        assert self._listener is not None
+        self._listener.on_role(role, term, leader)
+
+    def on_snapshot_needed(self, peer: str) -> None:
+        self._source.needed_by(peer)
+
+    def on_snapshot_offer(self, leader: str, manifest: SnapshotManifest) -> None:
+        self._fetcher.offered(leader, manifest)
+
+    def wants_flush(self) -> None:
+        self._flusher.request()
+
+    def fatal(self, error: BaseException) -> NoReturn:
+        self._dead = True
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            log.critical(
+                "node_stopping", node=self.config.node_id, reason=str(error), exc_info=error
+            )
+        finally:
+            # Also when the log cannot be written: it may live on the disk that failed.
+            self._die(error)
+
+    # ------------------------------------------------------------------------------------------
+
+    def _open_disk(self) -> None:
+        directory = os.path.join(self.config.data_dir, "raft")
+        os.makedirs(directory, exist_ok=True)
+        disk = OsDisk()
+        self._hard_state = HardState.open(directory, disk)
+        self._journal = Journal.open(
+            directory,
+            disk=disk,
+            segment_bytes=self.config.segment_bytes,
+            cache_bytes=self.config.journal_cache_bytes,
+        )
+
+    def _build(self) -> None:
+        self._source = SnapshotSource(
+            store=self._store, channel=self.channel, ready=self._snapshot_ready
+        )
+        self._fetcher = SnapshotFetcher(
+            directory=os.path.join(self.config.data_dir, "snapshots", "incoming"),
+            store=self._store,
+            channel=self.channel,
+            installed=self._snapshot_installed,
+            failed=self.fatal,
+        )
+        self._core = Core(
+            node_id=self.config.node_id,
+            voters=sorted(self.config.voters),
+            journal=self._journal,
+            hard_state=self._hard_state,
+            transport=self._transport,
+            applied_index=self._store.applied_index,
+            applied_term=self._store.applied_term,
+            callbacks=self,
+            timing=self.config.timing,
+        )
+
+    def _wake(self) -> None:
+        """Tick once before the loop turns again, however many reasons there are."""
+        if not self._tick_wanted:
+            self._tick_wanted = True
+            self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_wanted = False
+        if self._dead or self._stopped or self._draining():
+            return
+        self._ticks += 1
+        try:
+            self._core.tick()
+        except Exception as error:  # noqa: BLE001
+            self.fatal(error)
+
+    def _on_timer(self) -> None:
+        now = self._loop.time()
+        late = now - self._due
+        self._watchdog.observe(late, now_s=now)
+        if late > _STALL_S:
+            # Deadlines have passed while nobody read the socket: read first, judge afterwards.
+            self._stalled_until = now + _STALL_DRAIN_S
+            self._drained_bytes = -1
+            self._drain()
+        else:
+            self._wake()
+        self._due = now + TICK_S
+        self._timer = self._loop.call_at(self._due, self._on_timer)
+        if now >= self._expire_at:
+            self._expire_at = now + _SNAPSHOT_EXPIRY_S
+            self._source.expire()
+
+    def _draining(self) -> bool:
+        return self._stalled_until > 0
+
+    def _drain(self) -> None:
+        """After a stall: turn the loop until a whole turn brought no bytes."""
+        received = self._mesh.bytes_received
+        if received != self._drained_bytes and self._loop.time() < self._stalled_until:
+            self._drained_bytes = received
+            self._loop.call_soon(self._loop.call_soon, self._drain)
+            return
+        self._stalled_until = 0.0
+        self._wake()
+
+    def _flushed(self, index: int, seconds: float) -> None:
+        if self._dead or self._stopped:
+            return
+        self._flushes += 1
+        self._flush_seconds += seconds
+        self.on_flush(seconds)
+        try:
+            self._core.flushed(index)
+        except Exception as error:  # noqa: BLE001
+            self.fatal(error)
+        self._wake()
+
+    def _peer_lost(self, peer: str) -> None:
+        self._core.peer_lost(peer)
+
+    def _snapshot_ready(self, peer: str, manifest: SnapshotManifest) -> None:
+        self._core.snapshot_ready(peer, manifest)
+        self._wake()
+
+    def _snapshot_installed(self, index: int, term: int) -> None:
+        self._core.snapshot_installed(index, term)
+        self._wake()
+
+
+def _hello(config: ConsensusConfig, identity: Identity) -> Hello:
+    return Hello(
+        cluster_id=identity.cluster_id,
+        node_id=identity.node_id,
+        incarnation=identity.incarnation,
+        boot_id=secrets.token_hex(8),
+        feature_level=config.feature_level,
+        version=config.version,
+        http=config.http,
+        grpc=config.grpc,
+        raft=config.voters[config.node_id],
+        metrics=config.metrics,
+    )

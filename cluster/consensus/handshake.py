@@ -1,0 +1,117 @@
+"""Who is at the other end: the first frame each side sends, and the rules it must meet.
+
+JSON, so that a node of any release can read enough of it to say why it refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+
+PROTOCOL_VERSION = 1
+MAX_HELLO_BYTES = 4096
+_MAX_TEXT = 512
+
+
+class Purpose(StrEnum):
+    """Raft messages and everything else never share a connection: nothing may delay a heartbeat."""
+
+    RAFT = "raft"
+    CHANNEL = "channel"
+
+
+class HandshakeError(Exception):
+    """The other side is not the peer we must talk to."""
+
+    def __init__(self, reason: str, detail: str, *, told_by_peer: bool = False) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+        self.told_by_peer = told_by_peer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    protocol: int = PROTOCOL_VERSION
+    cluster_id: str
+    node_id: str
+    incarnation: str
+    boot_id: str
+    feature_level: int
+    version: str
+    http: str
+    grpc: str
+    raft: str
+    metrics: str
+    purpose: str = ""
+    target: str = ""
+
+    def to(self, target: str, purpose: Purpose) -> Hello:
+        return replace(self, target=target, purpose=purpose.value)
+
+
+def encode(hello: Hello) -> bytes:
+    return json.dumps(asdict(hello), separators=(",", ":")).encode()
+
+
+def encode_refusal(error: HandshakeError) -> bytes:
+    return json.dumps({"refused": error.reason, "detail": error.detail}).encode()
+
+
+def decode(payload: bytes) -> Hello:
+    """Parse a hello. Unknown fields are a later release's business; missing ones are not."""
+    try:
+        fields = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise HandshakeError("malformed_hello", "not JSON") from error
+    if not isinstance(fields, dict):
+        raise HandshakeError("malformed_hello", "not a JSON object")
+    if "refused" in fields:
+        reason, detail = fields["refused"], fields.get("detail", "")
+        raise HandshakeError(str(reason)[:64], str(detail)[:_MAX_TEXT], told_by_peer=True)
+    protocol = fields.get("protocol")
+    if protocol != PROTOCOL_VERSION:
+        raise HandshakeError(
+            "wrong_protocol", f"peer speaks {protocol!r:.40}, this node {PROTOCOL_VERSION}"
+        )
+    values: dict[str, str | int] = {}
+    for name, kind in Hello.__annotations__.items():
+        value = fields.get(name)
+        wanted = int if kind == "int" else str
+        if type(value) is not wanted or (isinstance(value, str) and len(value) > _MAX_TEXT):
+            raise HandshakeError("malformed_hello", f"field {name!r} is missing or not {kind}")
+        values[name] = value
+    return Hello(**values)  # type: ignore[arg-type]
+
+
+def check_answer(answer: Hello, *, mine: Hello) -> None:
+    """The dialling side: the answer must come from the node that was called, for that purpose."""
+    _check_cluster(answer, mine=mine)
+    if answer.node_id != mine.target:
+        raise HandshakeError("wrong_node", f"called {mine.target!r}, reached {answer.node_id!r}")
+    if answer.target != mine.node_id or answer.purpose != mine.purpose:
+        raise HandshakeError("malformed_hello", "the answer is not for this call")
+
+
+def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
+    """The accepting side."""
+    _check_cluster(call, mine=mine)
+    if call.node_id == mine.node_id:
+        raise HandshakeError("duplicate_node_id", f"{call.node_id!r} is this node's own id")
+    if call.node_id not in peers:
+        raise HandshakeError("unknown_node", f"{call.node_id!r} is not a member of this cluster")
+    if call.target != mine.node_id:
+        raise HandshakeError("wrong_node", f"called {call.target!r}, this is {mine.node_id!r}")
+    if call.purpose not in set(Purpose):
+        raise HandshakeError("malformed_hello", f"unknown purpose {call.purpose!r:.40}")
+    if call.node_id > mine.node_id:
+        # The lower id dials: two connections for one purpose would need a tie-break.
+        raise HandshakeError("wrong_direction", f"{mine.node_id!r} dials {call.node_id!r}")
+
+
+def _check_cluster(hello: Hello, *, mine: Hello) -> None:
+    if hello.cluster_id != mine.cluster_id:
+        raise HandshakeError(
+            "wrong_cluster", f"peer is of {hello.cluster_id!r}, this node of {mine.cluster_id!r}"
+        )

@@ -1,0 +1,263 @@
+"""Every connection of this node to its peers: the listener, the dialling, the liveness sweep.
+
+Per pair of nodes and purpose there is one connection, and the node with the lower id dials it. So
+there is nothing to break a tie about: a second connection can only be the successor of one that the
+dialler has already given up, and it takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import math
+import random
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import structlog
+
+from raftflow.cluster.consensus.handshake import Hello, Purpose, check_call
+from raftflow.cluster.consensus.link import Link, LinkLimits
+
+log = structlog.get_logger()
+
+_REFUSED_PAUSE_S = 1.0
+_SETTLED_S = 1.0
+_REPEAT_LOG_S = 10.0
+
+
+class AddressUnavailable(Exception):
+    """The listening address cannot be bound; says which and why."""
+
+
+class LinkHandler(Protocol):
+    """The owner of one purpose."""
+
+    def link_up(self, link: Link) -> None: ...
+    def link_frame(self, link: Link, payload: bytes) -> None: ...
+    def link_down(self, link: Link, *, died: bool) -> None: ...
+
+
+class Mesh:
+    def __init__(
+        self,
+        *,
+        hello: Hello,
+        listen: str,
+        peers: Mapping[str, str],
+        handlers: Mapping[Purpose, LinkHandler],
+        limits: LinkLimits | None = None,
+        server_ssl: ssl.SSLContext | None = None,
+        client_ssl: ssl.SSLContext | None = None,
+    ) -> None:
+        self.limits = limits or LinkLimits()
+        self.known: dict[str, Hello] = {}
+        self._hello = hello
+        self._listen = listen
+        self._peers = dict(peers)
+        self._handlers = dict(handlers)
+        self._server_ssl = server_ssl
+        self._client_ssl = client_ssl
+        self._ids = frozenset(self._peers)
+        self._server: asyncio.Server | None = None
+        self._links: dict[tuple[str, Purpose], Link] = {}
+        self._all: set[Link] = set()
+        self._dialers: list[asyncio.Task[None]] = []
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._swept_at = 0.0
+        self._failures: dict[str, dict[str, tuple[float, int]]] = {}
+        self._stopping = False
+
+    @property
+    def bytes_received(self) -> int:
+        return sum(link.bytes_received for link in self._links.values())
+
+    def link(self, peer: str, purpose: Purpose) -> Link | None:
+        return self._links.get((peer, purpose))
+
+    async def bind(self) -> None:
+        """Take the port; accept nobody yet."""
+        host, port = split_address(self._listen)
+        with self._naming_the_address():
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Link(self), host, port, ssl=self._server_ssl, start_serving=False
+            )
+
+    @contextmanager
+    def _naming_the_address(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            why = "another process listens on it" if error.errno == errno.EADDRINUSE else str(error)
+            raise AddressUnavailable(
+                f"cannot listen on raft address {self._listen}: {why}. "
+                "Stop that process or choose another address for this node."
+            ) from error
+
+    async def start(self) -> None:
+        assert self._server is not None, "bind() comes first"
+        with self._naming_the_address():
+            await self._server.start_serving()
+        self._sweep()
+        for peer, address in self._peers.items():
+            if self._hello.node_id < peer:
+                for purpose in self._handlers:
+                    dialing = self._keep_dialling(peer, address, purpose)
+                    self._dialers.append(
+                        asyncio.create_task(dialing, name=f"dial-{peer}-{purpose}")
+                    )
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for task in self._dialers:
+            task.cancel()
+        await asyncio.gather(*self._dialers, return_exceptions=True)
+        for link in list(self._all):
+            link.close("stopping")
+        await asyncio.gather(*(link.ended for link in list(self._all)))
+
+    # LinkOwner --------------------------------------------------------------------------------
+
+    def link_opened(self, link: Link) -> bool:
+        """Register it. False: too many callers that have not said who they are."""
+        self._all.add(link)
+        link.ended.add_done_callback(lambda _: self._all.discard(link))
+        strangers = sum(1 for other in self._all if other.peer is None and not other.dialled)
+        return link.dialled or strangers <= self.limits.max_unknown_connections
+
+    def hello_for(self, call: Hello) -> Hello:
+        mine = self._hello
+        check_call(call, mine=mine, peers=self._ids)
+        return mine.to(call.node_id, Purpose(call.purpose))
+
+    def link_ready(self, link: Link) -> None:
+        assert link.peer is not None
+        if self._stopping:
+            link.close("stopping")
+            return
+        key = (link.peer_id, link.purpose)
+        old = self._links.get(key)
+        before = self.known.get(link.peer_id)
+        self.known[link.peer_id] = link.peer
+        if old is not None:
+            old.close("replaced", f"by {link.address}")
+        if before is not None and before.incarnation != link.peer.incarnation:
+            log.warning(
+                "peer_incarnation_changed",
+                peer=link.peer_id,
+                before=before.incarnation,
+                now=link.peer.incarnation,
+            )
+        self._links[key] = link
+        self._failures.pop(link.peer_id, None)
+        log.info("link_up", peer=link.peer_id, purpose=link.purpose.value, address=link.address)
+        self._handlers[link.purpose].link_up(link)
+
+    def link_frame(self, link: Link, payload: bytes) -> None:
+        self._handlers[link.purpose].link_frame(link, payload)
+
+    def link_closed(self, link: Link) -> None:
+        if link.peer is None:
+            self._log_failure(link)
+            return
+        link.log_closed()
+        key = (link.peer_id, link.purpose)
+        if self._links.get(key) is link:
+            del self._links[key]
+            # Replaced by a connection of the same process: it lives, only the path broke.
+            known = self.known.get(link.peer_id)
+            same = known is not None and known.boot_id == link.peer.boot_id
+            died = not self._stopping and not (link.reason == "replaced" and same)
+            self._handlers[link.purpose].link_down(link, died=died)
+
+    # ------------------------------------------------------------------------------------------
+
+    async def _keep_dialling(self, peer: str, address: str, purpose: Purpose) -> None:
+        loop = asyncio.get_running_loop()
+        pause = self.limits.backoff_min_ms / 1000
+        while True:
+            began = loop.time()
+            link = await self._dial(peer, address, purpose)
+            if link is not None:
+                # Shielded: to cancel this task is not to forget the link.
+                await asyncio.shield(link.ended)
+            if link is not None and link.peer is not None and loop.time() - began > _SETTLED_S:
+                # A short life is no success: two processes with one id would chase each other.
+                pause = self.limits.backoff_min_ms / 1000
+            elif link is not None and link.refused:
+                # An operator has to act, so there is no hurry.
+                pause = _REFUSED_PAUSE_S
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, self.limits.backoff_max_ms / 1000)
+
+    async def _dial(self, peer: str, address: str, purpose: Purpose) -> Link | None:
+        """Connect; the name is resolved by the loop's resolver, in another thread."""
+        host, port = split_address(address)
+        hello = self._hello.to(peer, purpose)
+        try:
+            async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
+                _, link = await asyncio.get_running_loop().create_connection(
+                    lambda: Link(self, hello),
+                    host,
+                    port,
+                    ssl=self._client_ssl,
+                    server_hostname=host if self._client_ssl is not None else None,
+                )
+        except (OSError, TimeoutError, ssl.SSLError) as error:
+            repeated = self._repetition(peer, purpose.value)
+            if repeated is not None:
+                log.info(
+                    "dial_failed",
+                    peer=peer,
+                    address=address,
+                    purpose=purpose.value,
+                    error=str(error) or type(error).__name__,
+                    repeated=repeated,
+                )
+            return None
+        return link
+
+    def _log_failure(self, link: Link) -> None:
+        """A dial that is refused again and again is one story, told every ten seconds."""
+        if not link.dialled and link.reason != "too_many_connections":
+            link.log_closed()
+            return
+        repeated = self._repetition(link.peer_id, link.reason)
+        if repeated is not None:
+            link.log_closed(repeated=repeated)
+
+    def _repetition(self, peer: str, what: str) -> int | None:
+        now = asyncio.get_running_loop().time()
+        failures = self._failures.setdefault(peer, {})
+        told_at, count = failures.get(what, (-math.inf, 0))
+        if now - told_at < _REPEAT_LOG_S:
+            failures[what] = (told_at, count + 1)
+            return None
+        failures[what] = (now, 0)
+        return count
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now, interval = loop.time(), self.limits.keepalive_ms / 1000
+        # After a pause of our own (SIGSTOP, swap) the peers' words still wait in the sockets.
+        overslept = self._swept_at > 0 and now - self._swept_at > 2 * interval
+        self._swept_at = now
+        for link in list(self._all):
+            if overslept:
+                link.heard_at = max(link.heard_at, now - interval)
+            link.sweep(now)
+        self._sweep_timer = loop.call_later(interval, self._sweep)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`host:port` or `[v6]:port`."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"not a host:port address: {address!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)

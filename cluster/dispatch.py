@@ -1,0 +1,308 @@
+"""Polls park on the node they reached; the leader grants tasks to them through the log.
+
+A parked poll is announced to the leader. The grant names node and poll, and every node applies it:
+the one named hands the task over from its own replica. When the poll has gone meanwhile, the task
+goes back at once, so that none sits out a lease because a reply was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.errors import LeaseLost, Overloaded, Unavailable
+from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.replica import Replica
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch, RecordHeartbeat, ReturnTask
+from raftflow.engine.describe import ActivityTask, DecisionTask, activity_task, decision_task
+from raftflow.engine.effects import DeliverTask
+from raftflow.engine.limits import Limits
+from raftflow.proto.raftflow.internal.v1 import node_pb2
+
+log = structlog.get_logger("raftflow.dispatch")
+
+DEMAND_METHOD = "demand"
+HEARTBEAT_METHOD = "heartbeat"
+
+DECISION = node_pb2.Poll.KIND_DECISION
+ACTIVITY = node_pb2.Poll.KIND_ACTIVITY
+
+
+class DemandSink(Protocol):
+    """The leader's matching, when it is in this process."""
+
+    def on_demand(self, node: str, demand: node_pb2.Demand) -> None: ...
+
+    async def on_heartbeat(self, request: node_pb2.HeartbeatRequest) -> node_pb2.HeartbeatReply: ...
+
+
+@dataclass(slots=True)
+class _Parked:
+    poll: node_pb2.Poll
+    future: asyncio.Future[DecisionTask | ActivityTask]
+
+
+class Dispatch:
+    """Parks polls, announces them, and hands over what was granted to them."""
+
+    def __init__(
+        self,
+        *,
+        consensus: Consensus,
+        replica: Replica,
+        forwarder: Forwarder,
+        watch: LeaderWatch,
+        sink: DemandSink,
+        node_id: str,
+        limits: Limits,
+        leader_wait_ms: int,
+    ) -> None:
+        self._consensus = consensus
+        self._channel: PeerChannel = consensus.channel
+        self._replica = replica
+        self._forwarder = forwarder
+        self._watch = watch
+        self._sink = sink
+        self._node_id = node_id
+        self._limits = limits
+        self._leader_wait = leader_wait_ms / 1_000
+        # Names this process's polls: grants to those of a former life are replayed at start.
+        self._life = secrets.token_hex(6)
+        self._polls = 0
+        self._parked: dict[str, _Parked] = {}
+        self._added: dict[str, node_pb2.Poll] = {}
+        self._withdrawn: list[str] = []
+        self._announce_scheduled = False
+        self._announced_to: str | None = None
+        self._background: set[asyncio.Task[None]] = set()
+
+    def parked(self, kind: int) -> int:
+        """How many polls of this kind wait here."""
+        return sum(1 for parked in self._parked.values() if parked.poll.kind == kind)
+
+    async def poll_decision(
+        self,
+        namespace: str,
+        task_queue: str,
+        types: Sequence[str],
+        worker_id: str,
+        *,
+        timeout_ms: int,
+    ) -> DecisionTask | None:
+        """Wait for a workflow task of one of ``types`` (none = any); None when none came."""
+        task = await self._park(DECISION, namespace, task_queue, types, worker_id, timeout_ms)
+        assert task is None or isinstance(task, DecisionTask)
+        return task
+
+    async def poll_activity(
+        self,
+        namespace: str,
+        task_queue: str,
+        names: Sequence[str],
+        worker_id: str,
+        *,
+        timeout_ms: int,
+    ) -> ActivityTask | None:
+        """Wait for an activity task of one of ``names`` (none = any); None when none came."""
+        task = await self._park(ACTIVITY, namespace, task_queue, names, worker_id, timeout_ms)
+        assert task is None or isinstance(task, ActivityTask)
+        return task
+
+    def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
+        """Give back a task that could not be handed over; it counts no attempt."""
+        command = ReturnTask(namespace=namespace, workflow_id=workflow_id, token=token)
+        task = asyncio.create_task(self._return(command), name="return-task")
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def heartbeat(
+        self,
+        namespace: str,
+        workflow_id: str,
+        lease_token: str,
+        worker_id: str,
+        details: bytes | None,
+    ) -> None:
+        """Extend a lease. Raises LeaseLost, or Unavailable after the leader wait."""
+        request = node_pb2.HeartbeatRequest(
+            namespace=namespace,
+            workflow_id=workflow_id,
+            lease_token=lease_token,
+            worker_id=worker_id,
+        )
+        deadline = asyncio.get_running_loop().time() + self._leader_wait
+        reply = await self._beat(request, deadline)
+        if not reply.held:
+            raise LeaseLost(reply.message, cancelled=reply.cancelled)
+        if details is not None:
+            await self._forwarder.execute(
+                RecordHeartbeat(
+                    namespace=namespace,
+                    workflow_id=workflow_id,
+                    lease_token=lease_token,
+                    details=details,
+                )
+            )
+
+    # ---- what reaches us from apply and from elections ----------------------------------------
+
+    def on_applied(self, applied: Applied, _batch: Batch) -> None:
+        for effect in applied.effects:
+            if isinstance(effect, DeliverTask) and effect.node == self._node_id:
+                self._deliver(effect)
+
+    def on_role(self, _role: Role, _term: int, leader: str | None) -> None:
+        """A new leader knows no demand: announce all of it."""
+        if leader != self._announced_to:
+            self._announced_to = None
+            self._schedule_announcement()
+
+    def on_peer_up(self, peer: str) -> None:
+        if peer == self._consensus.leader:
+            self._announced_to = None
+            self._schedule_announcement()
+
+    # ---- parking ------------------------------------------------------------------------------
+
+    async def _park(
+        self,
+        kind: node_pb2.Poll.Kind,
+        namespace: str,
+        task_queue: str,
+        names: Sequence[str],
+        worker_id: str,
+        timeout_ms: int,
+    ) -> DecisionTask | ActivityTask | None:
+        self._polls += 1
+        poll = node_pb2.Poll(
+            poll_id=f"{self._life}.{self._polls}",
+            kind=kind,
+            namespace=namespace,
+            task_queue=task_queue,
+            names=names,
+            worker_id=worker_id,
+        )
+        future: asyncio.Future[DecisionTask | ActivityTask]
+        future = asyncio.get_running_loop().create_future()
+        self._parked[poll.poll_id] = _Parked(poll, future)
+        self._added[poll.poll_id] = poll
+        self._schedule_announcement()
+        try:
+            await asyncio.wait({future}, timeout=timeout_ms / 1_000)
+        except asyncio.CancelledError:
+            if future.done():
+                task = future.result()
+                self.return_task(task.namespace, task.workflow_id, task.token)
+            raise
+        finally:
+            self._unpark(poll.poll_id)
+        return future.result() if future.done() else None
+
+    def _unpark(self, poll_id: str) -> None:
+        parked = self._parked.pop(poll_id, None)
+        if parked is None:
+            return
+        if self._added.pop(poll_id, None) is None and not parked.future.done():
+            self._withdrawn.append(poll_id)
+            self._schedule_announcement()
+
+    def _deliver(self, effect: DeliverTask) -> None:
+        if not effect.poll_id.startswith(self._life):
+            # Its worker may be at work: only the end of the lease may take the task away.
+            return
+        parked = self._parked.get(effect.poll_id)
+        if parked is None or parked.future.done():
+            self.return_task(effect.run.namespace, effect.run.workflow_id, effect.token)
+            return
+        task = self._task(effect)
+        if task is not None:
+            parked.future.set_result(task)
+            return
+        # Overtaken within its own entry (a terminate, say): the poll waits for another task.
+        self._added[effect.poll_id] = parked.poll
+        self._schedule_announcement()
+
+    def _task(self, effect: DeliverTask) -> DecisionTask | ActivityTask | None:
+        run = self._replica.hot_run(effect.run)
+        if run is None:
+            return None
+        if effect.sequence == 0:
+            held = run.decision.token == effect.token
+            return decision_task(run, self._limits) if held else None
+        step = run.steps[effect.sequence - 1]
+        return activity_task(run, step) if step.task.token == effect.token else None
+
+    async def _return(self, command: ReturnTask) -> None:
+        try:
+            await self._forwarder.execute(command)
+        except (Unavailable, Overloaded) as error:
+            # Its lease or deadline brings it back.
+            log.warning("task_return_failed", workflow_id=command.workflow_id, error=str(error))
+
+    # ---- announcing ---------------------------------------------------------------------------
+
+    def _schedule_announcement(self) -> None:
+        if not self._announce_scheduled:
+            self._announce_scheduled = True
+            asyncio.get_running_loop().call_soon(self._announce)
+
+    def _announce(self) -> None:
+        self._announce_scheduled = False
+        leader = self._consensus.leader
+        if leader is None:
+            return
+        reset = leader != self._announced_to
+        demand = node_pb2.Demand(
+            reset=reset,
+            parked=(
+                [p.poll for p in self._parked.values() if not p.future.done()]
+                if reset
+                else self._added.values()
+            ),
+            withdrawn=() if reset else self._withdrawn,
+        )
+        if leader == self._node_id:
+            self._sink.on_demand(self._node_id, demand)
+        elif not self._channel.notify(leader, DEMAND_METHOD, demand.SerializeToString()):
+            # Announced anew when the connection is up (on_peer_up).
+            self._announced_to = None
+            return
+        self._announced_to = leader
+        self._added.clear()
+        self._withdrawn.clear()
+
+    # ---- heartbeats ---------------------------------------------------------------------------
+
+    async def _beat(
+        self, request: node_pb2.HeartbeatRequest, deadline: float
+    ) -> node_pb2.HeartbeatReply:
+        payload = request.SerializeToString()
+        loop = asyncio.get_running_loop()
+        while loop.time() < deadline:
+            leader = self._consensus.leader
+            try:
+                if self._consensus.role is Role.LEADER:
+                    return await self._sink.on_heartbeat(request)
+                if leader is not None and leader != self._node_id:
+                    answer = await self._watch.call(
+                        self._channel, leader, HEARTBEAT_METHOD, payload, deadline
+                    )
+                    if answer is not None:
+                        return node_pb2.HeartbeatReply.FromString(answer)
+                    continue
+            except (PeerUnavailable, PeerTimeout, PeerError):
+                pass
+            await asyncio.wait({self._watch.changed()}, timeout=0.05)
+        raise Unavailable(
+            "no leader took the heartbeat in time; the lease holds until its deadline",
+            maybe_applied=False,
+        )

@@ -1,0 +1,208 @@
+"""From any node to the leader and back: retrying by command id until the outcome is known.
+
+A leader change is cured here, inside the cluster: the node that took a call sends the same command
+id to the next leader, also after "maybe applied", for up to the leader wait. Ids are remembered
+in the log, and tokens make completions repeatable, so that a repeat has no second effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from raftflow.cluster.codec import commands, replies
+from raftflow.cluster.consensus.channel import (
+    PeerChannel,
+    PeerError,
+    PeerTimeout,
+    PeerUnavailable,
+)
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.types import NotLeader, Role
+from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
+from raftflow.cluster.proposer import Proposer, overloaded
+from raftflow.engine.commands import (
+    Command,
+    CompleteActivity,
+    CompleteDecision,
+    RecordHeartbeat,
+    ReturnTask,
+)
+from raftflow.engine.rejections import Answer
+from raftflow.proto.raftflow.internal.v1 import node_pb2
+
+METHOD = "propose"
+
+# Work that a worker has done is never turned away for want of room: it waits, then meets 503.
+_NEVER_REFUSED = (CompleteActivity, CompleteDecision, RecordHeartbeat, ReturnTask)
+
+_NOT_LEADER = "NOT_LEADER"
+_INDETERMINATE = "INDETERMINATE"
+_OVERLOADED = "OVERLOADED"
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What is known of a call so far."""
+
+    command_id: str
+    command: bytes
+    deadline: float  # loop time
+    refusable: bool
+    maybe_applied: bool = False
+
+
+class LeaderWatch:
+    """Lets many calls wait for the next change of leader."""
+
+    def __init__(self) -> None:
+        self._changed: asyncio.Future[None] | None = None
+
+    def changed(self) -> asyncio.Future[None]:
+        """A future shared by all who wait now; shield it before cancelling."""
+        if self._changed is None or self._changed.done():
+            self._changed = asyncio.get_running_loop().create_future()
+        return self._changed
+
+    async def call(
+        self, channel: PeerChannel, leader: str, method: str, payload: bytes, deadline: float
+    ) -> bytes | None:
+        """Call the leader; None when the leader changed first: a frozen one answers nobody.
+        ``deadline`` is loop time. Raises as PeerChannel.call does."""
+        remaining = deadline - asyncio.get_running_loop().time()
+        timeout_ms = max(1, int(remaining * 1_000))
+        reply = asyncio.ensure_future(channel.call(leader, method, payload, timeout_ms=timeout_ms))
+        try:
+            waited: list[asyncio.Future[Any]] = [reply, self.changed()]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            return reply.result() if reply.done() else None
+        finally:
+            reply.cancel()
+
+    def on_role(self, _role: Role, _term: int, _leader: str | None) -> None:
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+
+class Forwarder:
+    """Executes commands from any node."""
+
+    def __init__(
+        self,
+        *,
+        consensus: Consensus,
+        proposer: Proposer,
+        watch: LeaderWatch,
+        node_id: str,
+        leader_wait_ms: int,
+    ) -> None:
+        self._consensus = consensus
+        self._channel: PeerChannel = consensus.channel
+        self._proposer = proposer
+        self._watch = watch
+        self._node_id = node_id
+        self._leader_wait = leader_wait_ms / 1_000
+        self._channel.register(METHOD, self._on_forwarded)
+
+    async def execute(
+        self, command: Command, *, command_id: str | None = None, deadline_ms: int | None = None
+    ) -> Answer:
+        """Return the command's answer once it is applied. ``deadline_ms`` shortens the wait.
+
+        Raises Unavailable after the leader wait, with ``maybe_applied`` as it really is, and
+        Overloaded when the leader refused it for want of room.
+        """
+        wait = self._leader_wait if deadline_ms is None else deadline_ms / 1_000
+        command_id = command_id or secrets.token_hex(12)
+        call = _Attempt(
+            command_id,
+            commands.encode_command(command_id, command),
+            asyncio.get_running_loop().time() + wait,
+            not isinstance(command, _NEVER_REFUSED),
+        )
+        while True:
+            try:
+                async with asyncio.timeout_at(call.deadline):
+                    answer = await self._attempt(call)
+            except TimeoutError:
+                raise self._unavailable(call) from None
+            if answer is not None:
+                return answer
+
+    async def _attempt(self, call: _Attempt) -> Answer | None:
+        """One try with whoever leads now; None when another is worth it."""
+        if self._consensus.role is Role.LEADER:
+            return await self._propose_here(call)
+        leader = self._consensus.leader
+        if leader is None or leader == self._node_id:
+            await self._next_change(0.1)
+            return None
+        return await self._send(call, leader)
+
+    async def _propose_here(self, call: _Attempt) -> Answer | None:
+        # Until the answer or a refusal is here, the deadline may strike with the entry on its way.
+        before, call.maybe_applied = call.maybe_applied, True
+        try:
+            return await self._proposer.submit(call.command_id, call.command)
+        except NotLeader:
+            call.maybe_applied = before
+            await self._next_change(0.05)
+        except Overloaded as error:
+            call.maybe_applied = before
+            await self._when_overloaded(call, error)
+        except Indeterminate:
+            await self._next_change(0.05)
+        return None
+
+    async def _send(self, call: _Attempt, leader: str) -> Answer | None:
+        request = node_pb2.ForwardRequest(command_id=call.command_id, command=call.command)
+        before, call.maybe_applied = call.maybe_applied, True
+        try:
+            reply = await self._watch.call(
+                self._channel, leader, METHOD, request.SerializeToString(), call.deadline
+            )
+            return None if reply is None else replies.decode_answer(reply)
+        except PeerUnavailable as error:
+            call.maybe_applied = before or error.sent
+        except PeerTimeout:
+            pass
+        except PeerError as error:
+            if error.code == _NOT_LEADER:
+                call.maybe_applied = before
+            elif error.code == _OVERLOADED:
+                call.maybe_applied = before
+                await self._when_overloaded(call, overloaded(error.text))
+        await self._next_change(0.02)
+        return None
+
+    async def _when_overloaded(self, call: _Attempt, error: Overloaded) -> None:
+        if call.refusable:
+            raise error
+        await asyncio.sleep(error.retry_after_ms / 1_000)
+
+    async def _next_change(self, at_most: float) -> None:
+        """Wait for a change of leader, but not long: it may have come before we looked."""
+        await asyncio.wait({self._watch.changed()}, timeout=at_most)
+
+    def _unavailable(self, call: _Attempt) -> Unavailable:
+        known = "no leader is known" if self._consensus.leader is None else "the leader is silent"
+        fate = "it may still be applied" if call.maybe_applied else "nothing was proposed"
+        return Unavailable(
+            f"no answer from a leader with a majority within {self._leader_wait:g} s "
+            f"({known}); {fate}",
+            maybe_applied=call.maybe_applied,
+        )
+
+    async def _on_forwarded(self, _peer: str, payload: bytes) -> bytes:
+        request = node_pb2.ForwardRequest.FromString(payload)
+        try:
+            answer = await self._proposer.submit(request.command_id, request.command)
+        except NotLeader as error:
+            raise PeerError(_NOT_LEADER, error.leader or "") from None
+        except Indeterminate as error:
+            raise PeerError(_INDETERMINATE, str(error)) from None
+        except Overloaded as error:
+            raise PeerError(_OVERLOADED, error.cause) from None
+        return replies.encode_answer(answer)

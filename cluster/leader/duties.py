@@ -1,0 +1,359 @@
+"""What the leader alone does: offers tasks to polls, fires timers, watches leases.
+
+Nothing here is remembered across elections. A new leader waits until the store has written the
+first entry of its term, reads from it what is queued, leased and armed, and from then on follows
+the effects of each batch. Whatever it proposes is checked again at apply, so that reading a little
+too much is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+
+import structlog
+
+from raftflow.cluster.clock import LogClock
+from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.leader.leases import Leases
+from raftflow.cluster.leader.matching import Match, Matching, QueuedTask
+from raftflow.cluster.leader.timers import Timers
+from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.proposer import Proposer
+from raftflow.cluster.replica import Replica
+from raftflow.cluster.store import Store
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import (
+    Batch,
+    ExpireLease,
+    FireTimer,
+    ForgetRequests,
+    GrantActivity,
+    GrantDecision,
+)
+from raftflow.engine.describe import lease_fate
+from raftflow.engine.effects import (
+    ArmTimer,
+    DisarmTimer,
+    DropLease,
+    Effect,
+    HoldLease,
+    OfferActivity,
+    OfferDecision,
+    WithdrawTask,
+)
+from raftflow.engine.ids import parse_token
+from raftflow.engine.rejections import Answer, Granted
+from raftflow.engine.state import TimerRow
+from raftflow.proto.raftflow.internal.v1 import node_pb2
+
+log = structlog.get_logger("raftflow.leader")
+
+HORIZON_MS = 60_000
+PAGE = 1_000
+TICK_MS = 100
+FIRE_AT_ONCE = 256
+FORGET_AT_ONCE = 5_000
+FORGET_EVERY_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DutyTimes:
+    """Durations (ms) that grants carry."""
+
+    lease_ms: int
+    decision_timeout_ms: int
+
+
+class Duties:
+    """Follows effects while this node leads; forgets everything when it does not."""
+
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        proposer: Proposer,
+        replica: Replica,
+        store: Store,
+        clock: LogClock,
+        metrics: Metrics,
+        times: DutyTimes,
+    ) -> None:
+        self._node_id = node_id
+        self._proposer = proposer
+        self._replica = replica
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._times = times
+        self.matching = Matching()
+        self.leases = Leases()
+        self.timers = Timers()
+        self._term = 0  # the term we lead, 0 when we do not
+        self._following = False  # the first entry of our term has been applied
+        self._horizon_ms = 0  # timers due until then are in the heap, 0 before the first load
+        self._forget_at_ms = 0
+        self._office: asyncio.Task[None] | None = None
+        self._wakeup = asyncio.Event()
+
+    # ---- elections ------------------------------------------------------------------------------
+
+    def on_role(self, role: Role, term: int, _leader: str | None) -> None:
+        if role is Role.LEADER and term == self._term:
+            return
+        self._leave()
+        if role is Role.LEADER:
+            self._term = term
+            self._clock.resume(self._replica.time_ms)
+
+    def _leave(self) -> None:
+        self._term = 0
+        self._following = False
+        if self._office is not None:
+            self._office.cancel()
+            self._office = None
+        self.matching.clear()
+        self.leases.clear()
+        self.timers.clear()
+        self._horizon_ms = 0
+
+    def stop(self) -> None:
+        self._leave()
+
+    # ---- apply ----------------------------------------------------------------------------------
+
+    def on_applied(self, applied: Applied, batch: Batch) -> None:
+        if not self._term:
+            return
+        if not self._following:
+            if batch.term != self._term:
+                return
+            self._following = True
+            # Entries of earlier terms are all applied: their stamps bound ours from below.
+            self._clock.resume(self._replica.time_ms)
+            self._office = asyncio.create_task(self._hold_office(batch.index), name="leader-duties")
+        for effect in applied.effects:
+            self._follow(effect)
+
+    def _follow(self, effect: Effect) -> None:
+        match effect:
+            case OfferDecision():
+                self._offer(QueuedTask(effect.run, 0, 0, effect.workflow_type, effect.task_queue))
+            case OfferActivity():
+                self._offer(
+                    QueuedTask(
+                        effect.run,
+                        effect.sequence,
+                        effect.attempt,
+                        effect.step_name,
+                        effect.task_queue,
+                    )
+                )
+            case WithdrawTask():
+                self.matching.withdraw((effect.run, effect.sequence))
+            case HoldLease():
+                now_ms = self._clock.now_ms()
+                self.leases.hold(
+                    effect.run, effect.sequence, effect.token, effect.duration_ms, now_ms
+                )
+            case DropLease():
+                self.leases.drop(effect.token)
+            case ArmTimer():
+                self._arm(TimerRow(effect.run, effect.kind, effect.sequence, effect.fire_at_ms))
+            case DisarmTimer():
+                self.timers.disarm(effect.run, effect.kind, effect.sequence, effect.fire_at_ms)
+            case _:
+                pass
+
+    def _offer(self, task: QueuedTask) -> None:
+        match = self.matching.offer(task)
+        if match is not None:
+            self._grant(match)
+
+    def _arm(self, row: TimerRow) -> None:
+        if row.fire_at_ms <= self._horizon_ms:
+            self.timers.arm(row)
+            self._wakeup.set()
+
+    # ---- polls ----------------------------------------------------------------------------------
+
+    def on_demand(self, node: str, demand: node_pb2.Demand) -> None:
+        """A node's polls: parked and withdrawn. Ignored when we do not lead: it is announced
+        again to whoever does."""
+        if not self._term:
+            return
+        if demand.reset:
+            self.matching.forget_node(node)
+        for poll_id in demand.withdrawn:
+            self.matching.unpark(poll_id)
+        for poll in demand.parked:
+            match = self.matching.park(node, poll)
+            if match is not None:
+                self._grant(match)
+
+    async def on_demand_message(self, peer: str, payload: bytes) -> bytes:
+        self.on_demand(peer, node_pb2.Demand.FromString(payload))
+        return b""
+
+    async def on_heartbeat_message(self, _peer: str, payload: bytes) -> bytes:
+        reply = await self.on_heartbeat(node_pb2.HeartbeatRequest.FromString(payload))
+        return reply.SerializeToString()
+
+    def on_peer_down(self, node: str) -> None:
+        self.matching.forget_node(node)
+
+    def _grant(self, match: Match) -> None:
+        task, poll, token = match.task, match.poll, secrets.token_hex(8)
+        term = self._term
+
+        def answered(answer: Answer | None) -> None:
+            # A dropped grant leaves the poll without a task: it waits for the next one.
+            if answer is None or isinstance(answer, Granted) or term != self._term:
+                return
+            again = self.matching.park(match.node, poll)
+            if again is not None:
+                self._grant(again)
+
+        run = task.run
+        command: GrantDecision | GrantActivity
+        if task.sequence == 0:
+            command = GrantDecision(
+                namespace=run.namespace,
+                workflow_id=run.workflow_id,
+                run_id=run.run_id,
+                nonce=token,
+                worker_id=poll.worker_id,
+                node=match.node,
+                poll_id=poll.poll_id,
+                timeout_ms=self._times.decision_timeout_ms,
+            )
+        else:
+            command = GrantActivity(
+                namespace=run.namespace,
+                workflow_id=run.workflow_id,
+                run_id=run.run_id,
+                sequence=task.sequence,
+                attempt=task.attempt,
+                nonce=token,
+                worker_id=poll.worker_id,
+                node=match.node,
+                poll_id=poll.poll_id,
+                duration_ms=self._times.lease_ms,
+            )
+        self._proposer.propose_duty(command, answered)
+
+    # ---- heartbeats -----------------------------------------------------------------------------
+
+    async def on_heartbeat(self, request: node_pb2.HeartbeatRequest) -> node_pb2.HeartbeatReply:
+        """Extend the lease, or say what became of it."""
+        if self._office is not None and self.leases.beat(request.lease_token, self._clock.now_ms()):
+            return node_pb2.HeartbeatReply(held=True)
+        parts = parse_token(request.lease_token)
+        if parts is None or parts.namespace != request.namespace:
+            return node_pb2.HeartbeatReply(held=False, message="the lease token is not valid here")
+        run = await self._replica.run_view(request.namespace, request.workflow_id, parts.run_id)
+        fate = lease_fate(run, parts.number, request.lease_token)
+        return node_pb2.HeartbeatReply(
+            held=fate.held, cancelled=fate.cancelled, message=fate.message
+        )
+
+    # ---- office ---------------------------------------------------------------------------------
+
+    async def _hold_office(self, index: int) -> None:
+        log.info("office_taken", term=self._term, index=index)
+        await self._replica.written(index)
+        await self._derive_tasks()
+        while True:
+            await self._extend_horizon()
+            now_ms = self._clock.now_ms()
+            self._fire(now_ms)
+            self._expire(now_ms)
+            await self._forget(now_ms)
+            await self._sleep(now_ms)
+
+    async def _derive_tasks(self) -> None:
+        """Offer what is queued and hold what is leased, page by page."""
+        count, cursor = 0, None
+        while True:
+            page = await self._store.open_tasks(after=cursor, limit=PAGE)
+            now_ms = self._clock.now_ms()
+            for row in page.tasks:
+                if row.leased:
+                    self.leases.hold(row.run, row.sequence, row.token, row.duration_ms, now_ms)
+                else:
+                    self._offer(
+                        QueuedTask(row.run, row.sequence, row.attempt, row.name, row.task_queue)
+                    )
+            count += len(page.tasks)
+            cursor = page.cursor
+            if cursor is None:
+                break
+        log.info("duties_derived", term=self._term, tasks=count, leases=len(self.leases))
+
+    async def _extend_horizon(self) -> None:
+        """Load the timers of the next horizon when half of the last one has passed. New timers
+        reach the heap as effects, so the store is asked for what it had before."""
+        now_ms = self._clock.now_ms()
+        if self._horizon_ms - now_ms > HORIZON_MS // 2:
+            return
+        self._horizon_ms = now_ms + HORIZON_MS
+        await self._replica.written(self._replica.applied_index)
+        after: TimerRow | None = None
+        while True:
+            rows = await self._store.timers_due(self._horizon_ms, after=after, limit=PAGE)
+            for row in rows:
+                self.timers.arm(row)
+            if len(rows) < PAGE:
+                break
+            after = rows[-1]
+
+    def _fire(self, now_ms: int) -> None:
+        for row in self.timers.due(now_ms, FIRE_AT_ONCE):
+            self._metrics.timer_lag.set(max(0, now_ms - row.fire_at_ms) / 1_000)
+            self._proposer.propose_duty(
+                FireTimer(
+                    namespace=row.run.namespace,
+                    workflow_id=row.run.workflow_id,
+                    run_id=row.run.run_id,
+                    kind=row.kind,
+                    sequence=row.sequence,
+                    fire_at_ms=row.fire_at_ms,
+                )
+            )
+
+    def _expire(self, now_ms: int) -> None:
+        for lease in self.leases.missed(now_ms):
+            log.info(
+                "lease_missed",
+                workflow_id=lease.run.workflow_id,
+                run_id=lease.run.run_id,
+                sequence=lease.sequence,
+            )
+            self._proposer.propose_duty(
+                ExpireLease(
+                    namespace=lease.run.namespace,
+                    workflow_id=lease.run.workflow_id,
+                    token=lease.token,
+                )
+            )
+
+    async def _forget(self, now_ms: int) -> None:
+        """Remembered request ids leave in slices, by log time."""
+        if now_ms < self._forget_at_ms:
+            return
+        self._forget_at_ms = now_ms + FORGET_EVERY_MS
+        oldest_ms = await self._store.oldest_request_ms()
+        if oldest_ms is not None and oldest_ms <= now_ms:
+            self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
+
+    async def _sleep(self, now_ms: int) -> None:
+        """Until the next duty, a newly armed timer, or a tick: log time can be steered."""
+        due = [d for d in (self.timers.next_ms(), self.leases.next_deadline_ms()) if d is not None]
+        wait_ms = min([TICK_MS, *(max(0, d - now_ms) for d in due)])
+        self._wakeup.clear()
+        try:
+            async with asyncio.timeout(wait_ms / 1_000 + 0.001):
+                await self._wakeup.wait()
+        except TimeoutError:
+            pass

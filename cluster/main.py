@@ -1,0 +1,54 @@
+"""The process of one node: from a configuration to an orderly exit."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import structlog
+import uvloop
+
+from raftflow.cluster import logs
+from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.identity import IdentityError
+from raftflow.cluster.consensus.mesh import AddressUnavailable
+from raftflow.cluster.errors import PortInUse
+from raftflow.cluster.node import Node
+from raftflow.raftlog.errors import JournalError
+
+log = structlog.get_logger("raftflow.main")
+
+EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: the node must not start like this
+
+
+def run(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit status; what stops a start is said in one
+    sentence on standard error."""
+    if sys.flags.optimize:
+        # An invariant that is not checked is not one.
+        print("raftflow: refuses to run under python -O (assertions off)", file=sys.stderr)
+        return EXIT_REFUSED
+    logs.configure(level=config.log_level, style=config.log_format, node_id=config.node_id)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(config))
+    except (JournalError, IdentityError, AddressUnavailable, PortInUse) as error:
+        log.error("start_refused", reason=str(error))
+        print(f"raftflow: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    return 0
+
+
+async def _serve(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(config)
+    try:
+        await node.start()
+        await stop.wait()
+        log.info("stopping")
+    finally:
+        await node.stop()

@@ -1,0 +1,218 @@
+"""Every Prometheus metric of a node, in one registry of its own. No ids as labels.
+
+Hot paths touch a counter or a histogram; what consensus and the queues know already is read when
+somebody scrapes (`Metrics.sources`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from raftflow.engine.effects import DropLease, Effect, HistoryGrew, StepResolved
+
+# A `_created` series beside every counter doubles what is scraped and says nothing we need.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+ROLES = ("follower", "candidate", "leader")
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30)
+_STEP_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600, 86400)
+_FSYNC_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftGauges:
+    """What consensus and the replica say when a scrape asks."""
+
+    role: str
+    term: int
+    commit_index: int
+    applied_index: int
+    elections: int
+    proposals_pending: int
+    snapshot_age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueGauges:
+    """Tasks queued and polls parked, as this node sees them."""
+
+    activity_tasks: int
+    workflow_tasks: int
+    polls_waiting: int
+
+
+_NO_RAFT = RaftGauges(
+    role="follower",
+    term=0,
+    commit_index=0,
+    applied_index=0,
+    elections=0,
+    proposals_pending=0,
+    snapshot_age_seconds=0.0,
+)
+_NO_QUEUES = QueueGauges(activity_tasks=0, workflow_tasks=0, polls_waiting=0)
+
+
+@dataclass(slots=True)
+class Sources:
+    """Set once by the node's composition; a source that is missing leaves zeros."""
+
+    raft: Callable[[], RaftGauges] | None = None
+    queues: Callable[[], QueueGauges] | None = None
+
+
+class Metrics:
+    """The node's metrics object. Attributes are prometheus metrics, used directly."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.sources = Sources()
+        registry = self.registry
+        self.workflows_started = Counter(
+            "workflowd_workflows_started_total",
+            "Runs started, counted by the leader that applied the start.",
+            ["type"],
+            registry=registry,
+        )
+        self.workflows_finished = Counter(
+            "workflowd_workflows_finished_total",
+            "Runs closed, by status.",
+            ["status"],
+            registry=registry,
+        )
+        self.step_duration = Histogram(
+            "workflowd_step_duration_seconds",
+            "From a step's scheduling to its result.",
+            buckets=_STEP_BUCKETS,
+            registry=registry,
+        )
+        self.leases_expired = Counter(
+            "workflowd_leases_expired_total",
+            "Leases whose holder missed the deadline.",
+            registry=registry,
+        )
+        self.timer_lag = Gauge(
+            "workflowd_timer_lag_seconds",
+            "How late the latest timer fired.",
+            registry=registry,
+        )
+        self.fsync = Histogram(
+            "workflowd_raft_fsync_seconds",
+            "One flush of the log to disk.",
+            buckets=_FSYNC_BUCKETS,
+            registry=registry,
+        )
+        self.backpressure_rejected = Counter(
+            "workflowd_backpressure_rejected_total",
+            "Calls refused before they were proposed.",
+            ["cause"],
+            registry=registry,
+        )
+        self.loop_lag = Gauge(
+            "workflowd_loop_lag_seconds",
+            "Longest delay of the event loop since the last scrape.",
+            registry=registry,
+        )
+        self.clock_skew = Gauge(
+            "workflowd_clock_skew_seconds",
+            "This node's wall clock against the median of the voters.",
+            registry=registry,
+        )
+        self.invariant_violations = Counter(
+            "workflowd_invariant_violations_total",
+            "Open runs found without a live wake-up source.",
+            registry=registry,
+        )
+        self._requests = Histogram(
+            "workflowd_request_seconds",
+            "API calls, by operation and gRPC code.",
+            ["method", "code"],
+            buckets=_REQUEST_BUCKETS,
+            registry=registry,
+        )
+        self._request_children: dict[tuple[str, str], Histogram] = {}
+        registry.register(_Sampled(self.sources))
+
+    def request(self, method: str, code: str, seconds: float) -> None:
+        """Count one API call. Both label sets are small and fixed."""
+        child = self._request_children.get((method, code))
+        if child is None:
+            child = self._requests.labels(method, code)
+            self._request_children[(method, code)] = child
+        child.observe(seconds)
+
+    def applied(self, effects: Iterable[Effect]) -> None:
+        """Count what a batch did. The leader calls it, so that a sum over the nodes is right."""
+        for effect in effects:
+            match effect:
+                case HistoryGrew(opened=opened, closed=closed):
+                    if opened:
+                        self.workflows_started.labels(effect.workflow_type).inc()
+                    if closed:
+                        self.workflows_finished.labels(effect.status.lower()).inc()
+                case StepResolved():
+                    self.step_duration.observe(effect.duration_ms / 1_000)
+                case DropLease(expired=True):
+                    self.leases_expired.inc()
+
+    def queues(self) -> QueueGauges:
+        return self.sources.queues() if self.sources.queues else _NO_QUEUES
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _Sampled:
+    """Gauges that are read from their owners at scrape time."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        queues = self._sources.queues() if self._sources.queues else _NO_QUEUES
+        yield _gauge("workflowd_task_queue_depth", "Activity tasks queued.", queues.activity_tasks)
+        yield _gauge(
+            "workflowd_workflow_task_queue_depth", "Workflow tasks queued.", queues.workflow_tasks
+        )
+        yield _gauge("workflowd_polls_waiting", "Polls parked on this node.", queues.polls_waiting)
+        raft = self._sources.raft() if self._sources.raft else _NO_RAFT
+        role = GaugeMetricFamily(
+            "workflowd_raft_role", "1 for the role this node has.", labels=["role"]
+        )
+        for name in ROLES:
+            role.add_metric([name], 1.0 if name == raft.role else 0.0)
+        yield role
+        lag = max(0, raft.commit_index - raft.applied_index)
+        yield _gauge("workflowd_raft_term", "Current term.", raft.term)
+        yield _gauge("workflowd_raft_commit_index", "Committed up to.", raft.commit_index)
+        yield _gauge("workflowd_raft_applied_index", "Applied up to.", raft.applied_index)
+        yield _gauge("workflowd_raft_apply_lag", "Entries committed and not applied.", lag)
+        yield _gauge("workflowd_raft_proposals_pending", "Waiting calls.", raft.proposals_pending)
+        yield _gauge(
+            "workflowd_raft_snapshot_age_seconds",
+            "Since the last durable checkpoint of the state.",
+            raft.snapshot_age_seconds,
+        )
+        elections = CounterMetricFamily("workflowd_raft_elections", "Changes of leader seen.")
+        elections.add_metric([], raft.elections)
+        yield elections
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)

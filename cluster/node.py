@@ -1,0 +1,274 @@
+"""One node: its parts, in the order in which they start and stop.
+
+This is the only place that knows all of them. Each part is handed what it needs and no more; what
+one tells the others (apply, elections, peers) is wired here, in a fixed order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+
+import structlog
+
+from raftflow.cluster.api.hosted_tasks import HostedTasks
+from raftflow.cluster.api.server import ApiServer
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.clock import LogClock
+from raftflow.cluster.clock_exchange import ClockExchange
+from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
+from raftflow.cluster.consensus.identity import claim_directory
+from raftflow.cluster.consensus.types import Role, Timing
+from raftflow.cluster.dispatch import (
+    ACTIVITY,
+    DECISION,
+    DEMAND_METHOD,
+    HEARTBEAT_METHOD,
+    Dispatch,
+)
+from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.hosted.host import HostedWorkflows
+from raftflow.cluster.hosted.pool import ReplayPool
+from raftflow.cluster.leader.duties import Duties, DutyTimes
+from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.cluster.proposer import Proposer
+from raftflow.cluster.reads import Reads
+from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.store import Store, StoreSettings, WriterTimes
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch
+from raftflow.engine.limits import Limits
+from raftflow.raftlog.journal import LogEntry
+
+log = structlog.get_logger("raftflow.node")
+
+HANDOVER_WAIT_S = 2.0
+
+
+class Node:
+    """Everything that runs in one process. `start` raises when the node must not run like this."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self._exits = AsyncExitStack()
+
+    async def start(self) -> None:
+        config, exits = self.config, self._exits
+        # Nothing in the directory is touched before it is known to be ours.
+        claim = claim_directory(
+            str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
+        )
+        exits.callback(claim.lock.release)
+        store = await _open_store(config, self._fatal)
+        exits.push_async_callback(store.close)
+        limits = _engine_limits(config)
+        self.replica = replica = Replica(
+            store=store,
+            settings=ReplicaSettings(
+                snapshots=config.data_dir / "snapshots" / "made",
+                log_tail_entries=config.storage.log_tail_entries,
+            ),
+        )
+        self.consensus = consensus = Consensus(
+            _consensus_config(config), store=replica, claim=claim
+        )
+        replica.attach(consensus)
+        exits.push_async_callback(replica.stop)
+        consensus.set_listener(self)
+        self.clock = clock = LogClock(voters=len(config.voters))
+        self.exchange = ClockExchange(consensus=consensus, clock=clock)
+        self.watch = LeaderWatch()
+        self.proposer = Proposer(
+            consensus=consensus, clock=clock, node_id=config.node_id, limits=limits
+        )
+        self.forwarder = Forwarder(
+            consensus=consensus,
+            proposer=self.proposer,
+            watch=self.watch,
+            node_id=config.node_id,
+            leader_wait_ms=config.leader_wait_ms,
+        )
+        self.duties = Duties(
+            node_id=config.node_id,
+            proposer=self.proposer,
+            replica=replica,
+            store=store,
+            clock=clock,
+            metrics=self.metrics,
+            times=DutyTimes(
+                lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
+            ),
+        )
+        self.dispatch = Dispatch(
+            consensus=consensus,
+            replica=replica,
+            forwarder=self.forwarder,
+            watch=self.watch,
+            sink=self.duties,
+            node_id=config.node_id,
+            limits=limits,
+            leader_wait_ms=config.leader_wait_ms,
+        )
+        self._wire(consensus)
+        await consensus.start()
+        exits.push_async_callback(consensus.stop)
+        exits.callback(self.duties.stop)
+        self.exchange.start()
+        exits.push_async_callback(self.exchange.stop)
+        services = self._services(consensus, store)
+        api = ApiServer(services)
+        await api.start()
+        exits.push_async_callback(api.stop)
+        exits.push_async_callback(self._start_hosted(services))
+        exits.push_async_callback(self._hand_over, consensus)
+        log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
+
+    async def stop(self) -> None:
+        """Hand leadership over, answer what is under way, then close from the edge inwards. Also
+        right for a node that did not get far with its start."""
+        await self._exits.aclose()
+        log.info("node_stopped")
+
+    # ---- what consensus tells (Listener) --------------------------------------------------------
+
+    def on_apply(self, entries: Sequence[LogEntry]) -> None:
+        self.replica.on_apply(entries)
+
+    def on_role(self, role: Role, term: int, leader: str | None) -> None:
+        # Waiting calls learn of the change before anybody acts on it.
+        self.proposer.on_role(role, term, leader)
+        self.duties.on_role(role, term, leader)
+        self.watch.on_role(role, term, leader)
+        self.dispatch.on_role(role, term, leader)
+
+    # ---- wiring ---------------------------------------------------------------------------------
+
+    def _wire(self, consensus: Consensus) -> None:
+        # Duties come before delivery: a task that goes back is offered after its lease is held.
+        self.replica.subscribe(self.proposer.on_applied)
+        self.replica.subscribe(self.duties.on_applied)
+        self.replica.subscribe(self.dispatch.on_applied)
+        self.replica.subscribe(self._count)
+        consensus.channel.register(DEMAND_METHOD, self.duties.on_demand_message)
+        consensus.channel.register(HEARTBEAT_METHOD, self.duties.on_heartbeat_message)
+        consensus.channel.on_up(self.exchange.tell)
+        consensus.channel.on_up(self.dispatch.on_peer_up)
+        consensus.channel.on_down(self.duties.on_peer_down)
+        consensus.on_flush = self.metrics.fsync.observe
+        self.metrics.sources.raft = self._raft_gauges
+        self.metrics.sources.queues = self._queue_gauges
+
+    def _services(self, consensus: Consensus, store: Store) -> NodeServices:
+        return NodeServices(
+            config=self.config,
+            forwarder=self.forwarder,
+            reads=Reads(
+                consensus=consensus,
+                replica=self.replica,
+                leader_wait_ms=self.config.leader_wait_ms,
+            ),
+            dispatch=self.dispatch,
+            replica=self.replica,
+            store=store,
+            consensus=consensus,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+
+    def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:
+        """Run the built-in workflows; returns how to stop them. The node is up without them."""
+        pool = ReplayPool()
+
+        async def run() -> None:
+            async with pool:
+                await HostedWorkflows(pool, HostedTasks(services)).run()
+
+        task = asyncio.create_task(run(), name="hosted-workflows")
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return stop
+
+    async def _hand_over(self, consensus: Consensus) -> None:
+        if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
+            return
+        if not await consensus.transfer_leadership(None):
+            return
+        try:
+            async with asyncio.timeout(HANDOVER_WAIT_S):
+                while consensus.role is Role.LEADER:
+                    await asyncio.wait({self.watch.changed()})
+        except TimeoutError:
+            log.warning("leadership_kept", reason="no follower took over in time")
+
+    def _fatal(self, error: Exception) -> None:
+        """Disk errors are final (rule 8): never carry on from a state that may be wrong."""
+        log.critical("node_ended", reason=str(error))
+        exit_process(error)
+
+    def _count(self, applied: Applied, _batch: Batch) -> None:
+        if self.consensus.role is Role.LEADER:
+            self.metrics.applied(applied.effects)
+
+    def _raft_gauges(self) -> RaftGauges:
+        status = self.consensus.status()
+        return RaftGauges(
+            role=status.role.value,
+            term=status.term,
+            commit_index=status.commit_index,
+            applied_index=self.replica.applied_index,
+            elections=status.counters.elections,
+            proposals_pending=self.proposer.pending,
+            snapshot_age_seconds=self.replica.snapshot_age_seconds,
+        )
+
+    def _queue_gauges(self) -> QueueGauges:
+        return QueueGauges(
+            activity_tasks=self.duties.matching.depth(activities=True),
+            workflow_tasks=self.duties.matching.depth(activities=False),
+            polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
+        )
+
+
+async def _open_store(config: Config, on_fatal: Callable[[Exception], None]) -> Store:
+    times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
+    path = config.data_dir / "state.db"
+    return await Store.open(path, settings=StoreSettings(times=times), on_fatal=on_fatal)
+
+
+def _engine_limits(config: Config) -> Limits:
+    limits = config.limits
+    return Limits(
+        max_payload_bytes=limits.payload_bytes,
+        max_history_events=limits.history_events,
+        max_history_bytes=limits.history_bytes,
+        max_open_steps=limits.open_steps,
+        max_untaken_signals=limits.untaken_signals,
+        suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
+    )
+
+
+def _consensus_config(config: Config) -> ConsensusConfig:
+    return ConsensusConfig(
+        cluster_id=config.cluster_id,
+        node_id=config.node_id,
+        data_dir=str(config.data_dir),
+        listen=str(config.raft_addr),
+        voters={peer.id: str(peer.raft) for peer in config.voters},
+        http=str(config.advertise_http_addr),
+        grpc=str(config.advertise_grpc_addr),
+        metrics=str(config.advertise_metrics_addr),
+        version=version("raftflow"),
+        timing=Timing(
+            heartbeat_ms=config.heartbeat_ms,
+            election_min_ms=config.election_min_ms,
+            election_max_ms=config.election_max_ms,
+        ),
+        segment_bytes=config.storage.segment_bytes,
+    )

@@ -1,0 +1,163 @@
+"""What one applied entry writes: rows ready to be bound, keyed so that a later version of a row
+replaces an earlier one when the writer merges many entries into a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from raftflow.cluster.codec import rows
+from raftflow.cluster.codec.events import encode_event
+from raftflow.cluster.store.records import frame
+from raftflow.engine.ids import RunKey
+from raftflow.engine.state import Changes, Run
+
+# Bytes that a row costs in memory and in the file besides its record.
+_ROW_OVERHEAD = 120
+# Numbers of one run's rows: run_no << 24 | event id or sequence. Histories end long before.
+NUMBER_BITS = 24
+
+RunColumns = tuple[int, int, int, int, int, bytes, int]
+"""status, updated_ms, closed_ms, history_length, decision_state, record, run_no"""
+
+RunIdentity = tuple[str, str, str, str, str, int]
+"""namespace, workflow_id, run_id, workflow_type, task_queue, started_ms"""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedState:
+    """How far a state is: everything up to ``index`` is in it."""
+
+    index: int
+    term: int
+    time_ms: int
+    digest: bytes
+    next_run_no: int
+
+
+@dataclass(slots=True)
+class WriteBatch:
+    """The rows of one entry, or of several in a row."""
+
+    applied: AppliedState
+    opened: dict[int, RunIdentity] = field(default_factory=dict)
+    runs: dict[int, RunColumns] = field(default_factory=dict)
+    steps: dict[int, tuple[int, int, bytes]] = field(default_factory=dict)
+    signals: dict[int, tuple[int, int, bytes]] = field(default_factory=dict)
+    events: list[tuple[int, bytes]] = field(default_factory=list)
+    timers: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
+    namespaces: dict[str, bytes] = field(default_factory=dict)
+    types: dict[tuple[str, str], None] = field(default_factory=dict)
+    requests: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
+    forget: tuple[int, int] | None = None  # requests expired by, at most this many
+    size: int = _ROW_OVERHEAD
+
+    def merge(self, later: WriteBatch) -> None:
+        """Take in the entry that follows."""
+        self.applied = later.applied
+        self.opened.update(later.opened)
+        self.runs.update(later.runs)
+        self.steps.update(later.steps)
+        self.signals.update(later.signals)
+        self.events.extend(later.events)
+        self.timers.update(later.timers)
+        self.namespaces.update(later.namespaces)
+        self.types.update(later.types)
+        self.requests.update(later.requests)
+        self.forget = later.forget or self.forget
+        self.size += later.size
+
+
+_NOT_YET = AppliedState(0, 0, 0, b"", 0)
+
+
+class RowEncoder:
+    """Turns the changes of one entry into a write batch; gives the rows for the digest in the
+    order of the changes, which is the same on every node."""
+
+    __slots__ = ("batch", "rows")
+
+    def __init__(self) -> None:
+        self.batch = WriteBatch(_NOT_YET)
+        self.rows: list[bytes] = []
+
+    def add(
+        self, changes: Changes, numbers: Mapping[RunKey, int], opened: set[RunKey]
+    ) -> list[bytes]:
+        """Encode the changes of an entry, or of a piece of one. ``numbers`` knows every run that
+        changed; ``opened`` are those without a row so far. Returns the rows for the digest."""
+        self.rows = []
+        for key, run in changes.runs.items():
+            self._run(run, numbers[key], is_new=key in opened)
+        batch, collect = self.batch, self.rows.append
+        for (key, sequence), step in changes.steps.items():
+            run_no = numbers[key]
+            record = frame(rows.encode_step(step, run_no))
+            number = run_no << NUMBER_BITS | sequence
+            batch.steps[number] = (number, int(step.task.state), record)
+            collect(record)
+        for (key, event_id), signal in changes.signals.items():
+            run_no = numbers[key]
+            record = frame(rows.encode_signal(signal, run_no))
+            number = run_no << NUMBER_BITS | event_id
+            batch.signals[number] = (number, 1 if signal.taken_by else 0, record)
+            collect(record)
+        for key, event in changes.events:
+            record = frame(encode_event(event))
+            batch.events.append((numbers[key] << NUMBER_BITS | event.event_id, record))
+            collect(record)
+        for (key, kind, sequence), timer in changes.timers.items():
+            run_no = numbers[key]
+            fire_at_ms = None if timer is None else timer.fire_at_ms
+            batch.timers[run_no, int(kind), sequence] = fire_at_ms
+            collect(frame(rows.encode_timer(timer, run_no, kind, sequence)))
+        self._add_catalog(changes)
+        self._add_requests(changes)
+        self.batch.size += sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
+        return self.rows
+
+    def close(self, applied: AppliedState) -> WriteBatch:
+        batch = self.batch
+        batch.applied = applied
+        return batch
+
+    def _run(self, run: Run, run_no: int, *, is_new: bool) -> None:
+        record = frame(rows.encode_run(run, run_no))
+        if is_new:
+            key = run.key
+            self.batch.opened[run_no] = (
+                key.namespace,
+                key.workflow_id,
+                key.run_id,
+                run.workflow_type,
+                run.task_queue,
+                run.started_ms,
+            )
+        self.batch.runs[run_no] = (
+            int(run.status),
+            run.updated_ms,
+            run.closed_ms,
+            run.history_length,
+            int(run.decision.state),
+            record,
+            run_no,
+        )
+        self.rows.append(record)
+
+    def _add_catalog(self, changes: Changes) -> None:
+        for name, namespace in changes.namespaces.items():
+            record = frame(rows.encode_namespace(namespace))
+            self.batch.namespaces[name] = record
+            self.rows.append(record)
+        for name, workflow_type in changes.types:
+            self.batch.types[name, workflow_type] = None
+            self.rows.append(frame(rows.encode_type(name, workflow_type)))
+
+    def _add_requests(self, changes: Changes) -> None:
+        for key, request in changes.requests.items():
+            record = frame(rows.encode_request(request))
+            self.batch.requests[key] = (request.expires_ms, record)
+            self.rows.append(record)
+        wish = changes.forget_requests
+        if wish is not None:
+            self.batch.forget = (wish.before_ms, wish.limit)

@@ -1,0 +1,132 @@
+"""What a node reads when it starts and when it takes office: catalog, open tasks, timers."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from raftflow.cluster.codec import rows
+from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.store.batch import NUMBER_BITS
+from raftflow.cluster.store.errors import StoreDamaged
+from raftflow.cluster.store.records import BadRecord, unframe
+from raftflow.cluster.store.views import OpenTask, TaskPage
+from raftflow.engine.commands import TimerKind
+from raftflow.engine.ids import RunKey
+from raftflow.engine.state import Catalog, TaskState, TimerRow
+
+_TIMER_KIND = {int(item): item for item in TimerKind}
+
+
+def catalog(path: str, db: sqlite3.Connection) -> Catalog:
+    found = Catalog()
+    for name, record in db.execute("SELECT name, record FROM namespaces ORDER BY name"):
+        try:
+            found.namespaces[name] = rows.decode_namespace(unframe(record))
+        except (BadRecord, DecodeError) as error:
+            raise StoreDamaged(
+                path, f"namespace {name!r}: {error}", "fetch a copy from another node"
+            ) from error
+    found.types.update(db.execute("SELECT namespace, workflow_type FROM types").fetchall())
+    return found
+
+
+def oldest_request_ms(db: sqlite3.Connection) -> int | None:
+    oldest: int | None = db.execute(
+        "SELECT min(expires_ms) FROM requests INDEXED BY requests_by_expiry"
+    ).fetchone()[0]
+    return oldest
+
+
+def timers_due(
+    db: sqlite3.Connection, horizon_ms: int, after: TimerRow | None, limit: int
+) -> list[TimerRow]:
+    start = (-1, 0, 0, 0)
+    if after is not None:
+        key = after.run
+        run_no = db.execute(
+            "SELECT run_no FROM runs INDEXED BY runs_by_run_id"
+            " WHERE run_id = ? AND namespace = ? AND workflow_id = ?",
+            (key.run_id, key.namespace, key.workflow_id),
+        ).fetchone()[0]
+        start = (after.fire_at_ms, run_no, int(after.kind), after.sequence)
+    found = db.execute(
+        "SELECT namespace, workflow_id, run_id, kind, sequence, fire_at_ms"
+        " FROM timers INDEXED BY timers_by_time JOIN runs USING (run_no)"
+        " WHERE (fire_at_ms, timers.run_no, kind, sequence) > (?, ?, ?, ?) AND fire_at_ms <= ?"
+        " ORDER BY fire_at_ms, timers.run_no, kind, sequence LIMIT ?",
+        (*start, horizon_ms, limit),
+    )
+    return [
+        TimerRow(RunKey(namespace, workflow_id, run_id), _TIMER_KIND[kind], sequence, fire_at)
+        for namespace, workflow_id, run_id, kind, sequence, fire_at in found
+    ]
+
+
+# Open tasks are read in four passes, each along a partial index; a cursor is (pass, last number).
+_QUEUED, _LEASED = int(TaskState.QUEUED), int(TaskState.LEASED)
+_PASSES = (("runs", _QUEUED), ("runs", _LEASED), ("steps", _QUEUED), ("steps", _LEASED))
+
+_DECISIONS = """SELECT run_no, namespace, workflow_id, run_id, record
+    FROM runs INDEXED BY runs_open_decisions
+    WHERE decision_state = ? AND decision_state IN (1, 2) AND run_no > ?
+    ORDER BY run_no LIMIT ?"""
+_ACTIVITIES = f"""SELECT step_no, namespace, workflow_id, run_id, steps.record
+    FROM steps INDEXED BY steps_open_tasks
+    CROSS JOIN runs ON run_no = step_no >> {NUMBER_BITS}
+    WHERE task_state = ? AND task_state IN (1, 2) AND step_no > ?
+    ORDER BY step_no LIMIT ?"""
+
+
+def open_tasks(
+    path: str, db: sqlite3.Connection, after: tuple[int, int] | None, limit: int
+) -> TaskPage:
+    number, last = after or (0, 0)
+    tasks: list[OpenTask] = []
+    while number < len(_PASSES) and len(tasks) < limit:
+        table, state = _PASSES[number]
+        sql = _DECISIONS if table == "runs" else _ACTIVITIES
+        read = _decision if table == "runs" else _activity
+        found = db.execute(sql, (state, last, limit - len(tasks))).fetchall()
+        for row in found:
+            try:
+                tasks.append(read(row))
+            except (BadRecord, DecodeError, UnknownValue):
+                continue  # that run is found damaged, and named, when it is next loaded
+        if found:
+            last = found[-1][0]
+        else:
+            number, last = number + 1, 0
+    return TaskPage(tasks, None if number >= len(_PASSES) else (number, last))
+
+
+def _decision(row: tuple[Any, ...]) -> OpenTask:
+    run = rows.decode_run(unframe(row[4]))[1]
+    task = run.decision
+    return OpenTask(
+        run=run.key,
+        sequence=0,
+        attempt=0,
+        name=run.workflow_type,
+        task_queue=run.task_queue,
+        leased=task.state is TaskState.LEASED,
+        token=task.token,
+        duration_ms=task.duration_ms,
+    )
+
+
+def _activity(row: tuple[Any, ...]) -> OpenTask:
+    step = rows.decode_step(unframe(row[4]))[0]
+    task = step.task
+    return OpenTask(
+        run=RunKey(row[1], row[2], row[3]),
+        sequence=step.sequence,
+        attempt=task.attempt,
+        name=step.name,
+        task_queue=step.task_queue,
+        leased=task.state is TaskState.LEASED,
+        token=task.token,
+        duration_ms=task.duration_ms,
+    )

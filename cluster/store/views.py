@@ -1,0 +1,99 @@
+"""What the store is asked for and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from raftflow.cluster.store.errors import CorruptRecord
+from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.state import RequestRecord, Run, RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Newest first. ``cursor`` ("" = from the newest) goes deep where ``offset`` would crawl."""
+
+    namespace: str
+    statuses: tuple[RunStatus, ...] = ()
+    query: str = ""
+    workflow_type: str = ""
+    task_queue: str = ""
+    started_after_ms: int | None = None
+    started_before_ms: int | None = None
+    limit: int = 200
+    offset: int = 0
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    key: RunKey
+    workflow_type: str
+    task_queue: str
+    status: RunStatus
+    started_ms: int
+    updated_ms: int
+    closed_ms: int
+    history_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """``next_cursor`` is empty when nothing follows. ``applied_index`` says how far the store
+    was."""
+
+    total: int
+    total_exact: bool
+    runs: Sequence[RunSummary]
+    next_cursor: str = ""
+    applied_index: int = 0
+
+
+class BadCursor(ValueError):
+    """A cursor that no page gave out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """An aggregate and the number its rows are keyed by."""
+
+    run: Run
+    run_no: int
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What was found of the keys asked for; what is absent does not exist. ``damaged`` runs have
+    a row that cannot be read: each stands there as UNKNOWN, with the reason."""
+
+    runs: dict[RunKey, StoredRun] = field(default_factory=dict)
+    current: dict[WorkflowKey, str] = field(default_factory=dict)
+    requests: dict[tuple[str, str], RequestRecord] = field(default_factory=dict)
+    damaged: dict[RunKey, CorruptRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTask:
+    """A task that is queued or leased. ``sequence`` 0 is the run's decision, whose ``name`` is the
+    workflow type; a decision's ``attempt`` is 0 as in its offer."""
+
+    run: RunKey
+    sequence: int
+    attempt: int
+    name: str
+    task_queue: str
+    leased: bool
+    token: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """``cursor`` None: that was the last page."""
+
+    tasks: Sequence[OpenTask]
+    cursor: tuple[int, int] | None
+
+
+Counts = Mapping[RunStatus, int]

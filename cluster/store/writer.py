@@ -1,0 +1,262 @@
+"""The one thread that writes state.db.
+
+Batches are handed over in order and merged: whatever waits becomes one transaction, in which a row
+that changed ten times is written once. The applied index, term, time and digest are part of it, so
+that a crash leaves a prefix of the log and the node replays from there.
+
+A commit is not an fsync (synchronous = NORMAL). Only a checkpoint that copied the whole WAL makes
+the file durable; the log may be compacted up to the index of the last such checkpoint.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from raftflow.cluster.store.batch import WriteBatch
+from raftflow.cluster.store.errors import StoreError, fatal
+
+log = structlog.get_logger("raftflow.store")
+
+# Pages that a transaction dirties hold other rows and index entries too.
+_WAL_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterTimes:
+    """When the writer acts."""
+
+    linger_ms: int = 20  # how long a lone batch waits for company, unless someone waits for it
+    checkpoint_every_ms: int = 5_000
+    checkpoint_wal_bytes: int = 32 << 20
+    transaction_bytes: int = 8 << 20  # a transaction takes in no more than about this
+
+
+DEFAULT_TIMES = WriterTimes()
+
+
+class WriterEvents(Protocol):
+    """Called on the writer's thread."""
+
+    def on_written(self, batch: WriteBatch, entries: int) -> None: ...
+
+    def on_checkpointed(self, index: int) -> None: ...
+
+    def on_fatal(self, error: StoreError) -> None: ...
+
+
+class Writer:
+    """Owns the writing connection from start to stop."""
+
+    def __init__(
+        self, path: str, db: sqlite3.Connection, times: WriterTimes, events: WriterEvents
+    ) -> None:
+        self._path = path
+        self._db = db
+        self._times = times
+        self._events = events
+        self._lock = threading.Condition()
+        self._pending: list[WriteBatch] = []
+        self._pending_bytes = 0
+        self._jobs: list[Callable[[], None]] = []
+        self._hurry = False
+        self._stopping = False
+        self._abandoned = False
+        self._written_index = _applied_index(db)
+        self._checkpointed_index = 0
+        self._checkpoint_due = 0.0
+        self._wal_bytes = 0  # about what was written since the last checkpoint
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, batch: WriteBatch) -> None:
+        with self._lock:
+            self._pending.append(batch)
+            self._pending_bytes += batch.size
+            if len(self._pending) == 1 or self._pending_bytes > self._times.transaction_bytes:
+                self._lock.notify()
+
+    def hurry(self) -> None:
+        """Someone waits for what has been submitted: do not linger."""
+        with self._lock:
+            if self._pending and not self._hurry:
+                self._hurry = True
+                self._lock.notify()
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run ``job`` on the writer's thread, between transactions."""
+        with self._lock:
+            self._jobs.append(job)
+            self._lock.notify()
+
+    def stop(self) -> None:
+        """Write what is pending, checkpoint, close. Blocks."""
+        with self._lock:
+            self._stopping = True
+            self._lock.notify()
+        self._thread.join()
+
+    def abandon(self) -> None:
+        """Drop what is pending and close, as a crash would. Blocks."""
+        with self._lock:
+            self._abandoned = self._stopping = True
+            self._pending.clear()
+            self._lock.notify()
+        self._thread.join()
+
+    def checkpoint(self) -> int:
+        """On the writer's thread: copy the WAL into the file and fsync. Returns the index that is
+        durable now; the old one when a reader kept part of the WAL busy."""
+        index = self._written_index
+        busy, in_wal, copied = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if not busy and in_wal == copied:
+            if index > self._checkpointed_index:
+                self._checkpointed_index = index
+                self._events.on_checkpointed(index)
+        elif in_wal * 4096 > 8 * self._times.checkpoint_wal_bytes:
+            log.warning("checkpoint_held_up", path=self._path, wal_pages=in_wal, copied=copied)
+        return self._checkpointed_index
+
+    # ---- the thread -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._checkpoint_due = time.monotonic() + self._times.checkpoint_every_ms / 1_000
+            while True:
+                batches, jobs, stopping = self._next()
+                if batches:
+                    self._write(batches)
+                for job in jobs:
+                    job()
+                if stopping and not self._pending:
+                    break
+                self._checkpoint_if_due()
+            if not self._abandoned:
+                self.checkpoint()
+            self._db.close()
+        except sqlite3.Error as error:
+            self._events.on_fatal(fatal(self._path, error))
+        except BaseException as error:  # noqa: BLE001  the thread's death must end the node
+            self._events.on_fatal(
+                StoreError(self._path, f"the writer failed: {error!r}", "report this bug")
+            )
+
+    def _next(self) -> tuple[list[WriteBatch], list[Callable[[], None]], bool]:
+        """Wait for work, then take all of it, bounded by the size of a transaction."""
+        times = self._times
+        with self._lock:
+            if not (self._pending or self._jobs or self._stopping):
+                self._lock.wait(self._idle_s())
+            urgent = self._hurry or self._jobs or self._stopping
+            if self._pending and not urgent and self._pending_bytes <= times.transaction_bytes:
+                self._lock.wait(times.linger_ms / 1_000)
+            taken = size = 0
+            for batch in self._pending:
+                if taken and size + batch.size > times.transaction_bytes:
+                    break
+                size += batch.size
+                taken += 1
+            batches = self._pending[:taken]
+            del self._pending[:taken]
+            self._pending_bytes -= size
+            # Jobs come after everything that was submitted before them.
+            jobs: list[Callable[[], None]] = []
+            if not self._pending:
+                jobs, self._jobs = self._jobs, []
+                self._hurry = False
+            return batches, jobs, self._stopping
+
+    def _idle_s(self) -> float | None:
+        if self._written_index == self._checkpointed_index:
+            return None
+        return max(0.001, self._checkpoint_due - time.monotonic())
+
+    def _checkpoint_if_due(self) -> None:
+        if self._written_index == self._checkpointed_index:
+            return
+        now = time.monotonic()
+        if now >= self._checkpoint_due or self._wal_bytes > self._times.checkpoint_wal_bytes:
+            self.checkpoint()
+            self._wal_bytes = 0
+            self._checkpoint_due = time.monotonic() + self._times.checkpoint_every_ms / 1_000
+
+    def _write(self, batches: list[WriteBatch]) -> None:
+        merged = batches[0]
+        for batch in batches[1:]:
+            merged.merge(batch)
+        self._db.execute("BEGIN IMMEDIATE")
+        _write_rows(self._db, merged)
+        self._db.execute("COMMIT")
+        self._written_index = merged.applied.index
+        self._wal_bytes += _WAL_FACTOR * merged.size
+        self._events.on_written(merged, len(batches))
+
+
+def _applied_index(db: sqlite3.Connection) -> int:
+    index: int = db.execute("SELECT log_index FROM applied").fetchone()[0]
+    return index
+
+
+_INSERT_RUN = """INSERT INTO runs (namespace, workflow_id, run_id, workflow_type, task_queue,
+    started_ms, status, updated_ms, closed_ms, history_length, decision_state, record, run_no,
+    phase) VALUES (?,?,?,?,?,?,?7,?,?,?,?,?,?,max(?7, 2))"""
+_UPDATE_RUN = """UPDATE runs SET status = ?, updated_ms = ?, closed_ms = ?, history_length = ?,
+    decision_state = ?, record = ? WHERE run_no = ?"""
+# A statement of its own: it leaves the indexes of most runs alone.
+_MOVE_RUN = """UPDATE runs SET phase = max(status, 2)
+    WHERE run_no = ? AND phase <> max(status, 2)"""
+_PUT_STEP = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?)"
+_PUT_SIGNAL = "INSERT OR REPLACE INTO signals VALUES (?, ?, ?)"
+_PUT_EVENT = "INSERT INTO events VALUES (?, ?)"
+_PUT_TIMER = "INSERT OR REPLACE INTO timers VALUES (?, ?, ?, ?)"
+_DROP_TIMER = "DELETE FROM timers WHERE run_no = ? AND kind = ? AND sequence = ?"
+_PUT_NAMESPACE = "INSERT OR REPLACE INTO namespaces VALUES (?, ?)"
+_PUT_TYPE = "INSERT OR IGNORE INTO types VALUES (?, ?)"
+_PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)"
+_FORGET_REQUESTS = """DELETE FROM requests WHERE (namespace, request_id) IN (
+    SELECT namespace, request_id FROM requests INDEXED BY requests_by_expiry
+    WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?)"""
+_PUT_APPLIED = """UPDATE applied SET log_index = ?, log_term = ?, time_ms = ?, digest = ?,
+    next_run_no = ?"""
+
+
+def _write_rows(db: sqlite3.Connection, batch: WriteBatch) -> None:
+    def each(statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        db.executemany(statement, rows)
+
+    runs, opened = batch.runs, batch.opened
+    if opened:
+        each(_INSERT_RUN, [identity + runs[no] for no, identity in opened.items()])
+    if len(runs) > len(opened):
+        changed = [(no, columns) for no, columns in runs.items() if no not in opened]
+        each(_UPDATE_RUN, [columns for _, columns in changed])
+        each(_MOVE_RUN, [(no,) for no, _ in changed])
+    if batch.events:
+        each(_PUT_EVENT, batch.events)
+    if batch.steps:
+        each(_PUT_STEP, batch.steps.values())
+    if batch.signals:
+        each(_PUT_SIGNAL, batch.signals.values())
+    if batch.timers:
+        timers = batch.timers.items()
+        each(_PUT_TIMER, [(*key, fire_at) for key, fire_at in timers if fire_at is not None])
+        each(_DROP_TIMER, [key for key, fire_at in timers if fire_at is None])
+    if batch.requests:
+        each(_PUT_REQUEST, [(*key, *row) for key, row in batch.requests.items()])
+    if batch.forget:
+        db.execute(_FORGET_REQUESTS, batch.forget)
+    each(_PUT_NAMESPACE, batch.namespaces.items())
+    each(_PUT_TYPE, batch.types)
+    applied = batch.applied
+    db.execute(
+        _PUT_APPLIED,
+        (applied.index, applied.term, applied.time_ms, applied.digest, applied.next_run_no),
+    )

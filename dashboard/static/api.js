@@ -1,0 +1,116 @@
+// The JSON API, over whichever node answers. The page came from one node; when that is gone it goes
+// on with the others, whose addresses /api/cluster told.
+
+const READ_TIMEOUT_MS = 7000;
+// A node says at once how the cluster is, leader or not: silence means that it is paused or cut off.
+const STATUS_TIMEOUT_MS = 2000;
+const WRITE_TIMEOUT_MS = 12000;
+
+export class ApiError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+// No node gave an answer; `problems` says why, node by node.
+export class Unreachable extends Error {
+  constructor(problems) {
+    super(`No node answers. ${problems.join("; ")}`);
+  }
+}
+
+export class Api {
+  constructor(origin) {
+    this.bases = [origin];
+    this.current = 0;
+    this.namespace = "";
+  }
+
+  get base() {
+    return this.bases[this.current];
+  }
+
+  // Remembers where the other nodes are; the one in use stays in use.
+  learn(nodes) {
+    const scheme = new URL(this.base).protocol;
+    for (const node of nodes) {
+      if (!node.http) continue;
+      const base = `${scheme}//${node.http}`;
+      if (!this.bases.includes(base)) this.bases.push(base);
+    }
+  }
+
+  get(path, query = {}) {
+    return this.request("GET", path, query, READ_TIMEOUT_MS);
+  }
+
+  cluster() {
+    return this.request("GET", "/api/cluster", {}, STATUS_TIMEOUT_MS);
+  }
+
+  // The same request id however often it is sent: no second effect on any node.
+  post(path, body) {
+    const named = { ...body, request_id: requestId() };
+    return this.request("POST", path, {}, WRITE_TIMEOUT_MS, named);
+  }
+
+  async request(method, path, query, timeout, body) {
+    const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
+    const search = given.length ? `?${new URLSearchParams(given)}` : "";
+    const problems = [];
+    for (let tries = this.bases.length; tries > 0; tries -= 1) {
+      const base = this.base;
+      try {
+        const answer = await this.send(`${base}${path}${search}`, method, timeout, body);
+        if (answer.status !== 503) return await accepted(answer);
+        problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
+      } catch (error) {
+        if (error instanceof ApiError) throw error;
+        const late = error.name === "TimeoutError";
+        problems.push(`${host(base)}: ${late ? "no answer in time" : error.message}`);
+      }
+      // Another call may have moved on meanwhile.
+      if (this.base === base) this.current = (this.current + 1) % this.bases.length;
+    }
+    throw new Unreachable(problems);
+  }
+
+  send(url, method, timeout, body) {
+    const headers = {};
+    if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
+    if (body) headers["Content-Type"] = "application/json";
+    return fetch(url, {
+      method,
+      headers,
+      body: body && JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+      signal: AbortSignal.timeout(timeout),
+    });
+  }
+}
+
+export function workflowPath(id, ...rest) {
+  return ["/api/workflows", encodeURIComponent(id), ...rest].join("/");
+}
+
+async function accepted(answer) {
+  if (!answer.ok) throw await errorOf(answer);
+  return answer.json();
+}
+
+async function errorOf(answer) {
+  const body = await answer.json().catch(() => ({}));
+  return new ApiError(body.error || `HTTP ${answer.status}`, answer.status);
+}
+
+function host(base) {
+  return new URL(base).host;
+}
+
+// crypto.randomUUID exists on secure origins only, and a cluster is often plain HTTP.
+function requestId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

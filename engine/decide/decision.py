@@ -1,0 +1,155 @@
+"""A worker's answer to a workflow task: all its commands become events, or none does."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from raftflow.engine.commands import (
+    AwaitSignal,
+    CompleteDecision,
+    CompleteWorkflow,
+    FailWorkflow,
+    ScheduleActivity,
+    StartTimer,
+    WorkflowCommand,
+)
+from raftflow.engine.decide import workflow
+from raftflow.engine.decide.context import (
+    DONE,
+    Context,
+    Verdict,
+    closed,
+    refuse,
+    text_too_large,
+)
+from raftflow.engine.digest import of_parts
+from raftflow.engine.events import WorkflowFailed
+from raftflow.engine.rejections import Reason, Rejection
+from raftflow.engine.state import Run
+from raftflow.engine.transitions import (
+    DecisionApplied,
+    DecisionRefused,
+    DecisionStaled,
+    RunParked,
+    RunSuspended,
+)
+
+REPLAY_ERROR_TYPE = "ReplayError"
+
+# So many stale decisions in a row, then arrivals wait for the next one.
+_PATIENCE = 2
+
+# The first refused answer is offered again at once; then the pause doubles.
+_REFUSED_PAUSE_MS = 250
+_MAX_REFUSED_PAUSE_MS = 10_000
+# A run that its code cannot replay is tried again, so that a fixed deployment heals it.
+_PARKED_PAUSE_MS = 10_000
+_MAX_PARKED_PAUSE_MS = 60_000
+
+
+def complete(ctx: Context, command: CompleteDecision) -> Verdict:
+    held = ctx.holder(command.namespace, command.workflow_id, command.task_token)
+    if held is None:
+        return refuse(Reason.DECISION_STALE, "the task token is not of this workflow")
+    run, parts = held
+    task = run.decision
+    if task.token != command.task_token:
+        return _late(run, command)
+    if parts.number != run.history_length and not _may_overlook(run, parts.number):
+        message = (
+            f"the decision was made on {parts.number} events, "
+            f"the history has {run.history_length}: decide again"
+        )
+        rejection = Rejection(reason=Reason.DECISION_STALE, message=message)
+        return Verdict(rejection, run, (DecisionStaled(),))
+    if command.replay_error:
+        return _replay_failed(ctx, run, command)
+    translated = workflow.translate(ctx, run, command.commands)
+    if isinstance(translated, Rejection):
+        return Verdict(translated, run, (_refusal(run),))
+    if problem := workflow.history_problem(ctx, run, command.commands, len(translated)):
+        rejection = Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+        return Verdict(rejection, run, (RunSuspended(problem),))
+    return Verdict(DONE, run, (DecisionApplied(outcome_of(command)), *translated))
+
+
+def _may_overlook(run: Run, seen: int) -> bool:
+    """After two stale decisions in a row, signals that came since and wait in the buffer make the
+    third no staler: the code would see them through a wait only, and none was open for them. So no
+    stream of signals can starve a run; all other arrivals are bounded by its open steps."""
+    if run.stale_decisions < _PATIENCE:
+        return False
+    growth = run.history_length - seen
+    newest = list(islice(reversed(run.signals), growth))
+    return len(newest) == growth and newest[-1] > seen
+
+
+def outcome_of(command: CompleteDecision) -> bytes:
+    """What a repeated answer must repeat."""
+    if command.replay_error:
+        kind = "nondeterminism" if command.nondeterminism else "replay_error"
+        return of_parts(kind, command.replay_error)
+    parts: list[str | bytes] = []
+    for each in command.commands:
+        parts += _parts(each)
+    return of_parts(*parts)
+
+
+def parked_pause_ms(run: Run) -> int:
+    return _growing(_PARKED_PAUSE_MS, _MAX_PARKED_PAUSE_MS, run.decision_failures)
+
+
+def _late(run: Run, command: CompleteDecision) -> Verdict:
+    task = run.decision
+    if task.last_token == command.task_token and task.last_outcome == outcome_of(command):
+        return Verdict(DONE)
+    if not run.open:
+        return Verdict(closed(run))
+    return refuse(Reason.DECISION_STALE, "the task token is not the one that is out")
+
+
+def _replay_failed(ctx: Context, run: Run, command: CompleteDecision) -> Verdict:
+    error, limit = command.replay_error, ctx.limits.max_payload_bytes
+    if problem := text_too_large("replay_error", error, limit):
+        rejection = Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+        return Verdict(rejection, run, (_refusal(run),))
+    outcome = outcome_of(command)
+    if command.nondeterminism:
+        return Verdict(DONE, run, (RunParked(error, parked_pause_ms(run), outcome),))
+    failed = WorkflowFailed(error=error, error_type=REPLAY_ERROR_TYPE)
+    return Verdict(DONE, run, (DecisionApplied(outcome), failed))
+
+
+def _refusal(run: Run) -> DecisionRefused:
+    failures = run.decision_failures
+    if failures == 0:
+        return DecisionRefused(0)
+    return DecisionRefused(_growing(_REFUSED_PAUSE_MS, _MAX_REFUSED_PAUSE_MS, failures - 1))
+
+
+def _growing(first_ms: int, most_ms: int, failures: int) -> int:
+    return min(most_ms, first_ms << min(failures, 16))
+
+
+def _parts(command: WorkflowCommand) -> tuple[str | bytes, ...]:
+    """All of a command; numbers share one text, in which none can run into the next."""
+    match command:
+        case ScheduleActivity():
+            retry = command.retry
+            numbers = (
+                f"schedule_activity {command.sequence} {command.start_to_close_timeout_ms} "
+                f"{command.schedule_to_close_timeout_ms} {command.schedule_to_start_timeout_ms} "
+                f"{retry.max_attempts} {retry.initial_backoff_ms} {retry.max_backoff_ms} "
+                f"{retry.backoff_coefficient_milli} {len(retry.non_retryable_error_types)}"
+            )
+            named = (command.step_name, command.task_queue, *retry.non_retryable_error_types)
+            return (numbers, command.input, *named)
+        case StartTimer():
+            return (f"start_timer {command.sequence} {command.delay_ms}", command.step_name)
+        case AwaitSignal():
+            return (f"await_signal {command.sequence}", command.step_name, command.signal_name)
+        case CompleteWorkflow():
+            return ("complete_workflow", command.output)
+        case FailWorkflow():
+            verb = "fail_workflow cancelled" if command.cancelled else "fail_workflow"
+            return (verb, command.error, command.error_type)

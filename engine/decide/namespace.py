@@ -1,0 +1,37 @@
+"""Namespaces and the workflow types known in each."""
+
+from __future__ import annotations
+
+from raftflow.engine.commands import CreateNamespace, RegisterTypes
+from raftflow.engine.decide.context import DONE, Context, Verdict, no_namespace, refuse
+from raftflow.engine.ids import id_problem
+from raftflow.engine.limits import MAX_DURATION_MS
+from raftflow.engine.rejections import Reason
+from raftflow.engine.transitions import NamespaceCreated, TypesRegistered
+
+
+def create(ctx: Context, command: CreateNamespace) -> Verdict:
+    if problem := id_problem("name", command.namespace):
+        return refuse(Reason.INVALID_COMMAND, problem)
+    if not 0 <= command.retention_ms <= MAX_DURATION_MS:
+        return refuse(
+            Reason.INVALID_COMMAND,
+            f"retention_ms is {command.retention_ms}, it must be 0 (for ever) to {MAX_DURATION_MS}",
+        )
+    if ctx.has_namespace(command.namespace):
+        return refuse(Reason.NAMESPACE_EXISTS, f"namespace {command.namespace!r} exists")
+    return Verdict(DONE, None, (NamespaceCreated(command.namespace, command.retention_ms),))
+
+
+def register_types(ctx: Context, command: RegisterTypes) -> Verdict:
+    namespace = command.namespace
+    if not ctx.has_namespace(namespace):
+        return no_namespace(namespace)
+    for workflow_type in command.workflow_types:
+        if problem := id_problem("workflow type", workflow_type):
+            return refuse(Reason.INVALID_COMMAND, problem)
+    known = ctx.state.catalog.types
+    fresh = tuple(t for t in command.workflow_types if (namespace, t) not in known)
+    if not fresh:
+        return Verdict(DONE)
+    return Verdict(DONE, None, (TypesRegistered(namespace, fresh),))

@@ -1,0 +1,128 @@
+"""Starting and ending a run from outside."""
+
+from __future__ import annotations
+
+from raftflow.engine.commands import (
+    CancelRun,
+    IdConflictPolicy,
+    IdReusePolicy,
+    StartRun,
+    TerminateRun,
+)
+from raftflow.engine.decide.context import (
+    DONE,
+    Context,
+    Verdict,
+    closed,
+    no_namespace,
+    no_run,
+    refuse,
+    text_too_large,
+    too_large,
+)
+from raftflow.engine.events import WorkflowCancelled, WorkflowStarted, WorkflowTerminated
+from raftflow.engine.ids import DEFAULT_TASK_QUEUE, RunKey, id_problem
+from raftflow.engine.limits import MAX_DURATION_MS
+from raftflow.engine.rejections import Reason, Rejection, Started
+from raftflow.engine.state import Run, RunStatus
+
+# Ends after which ALLOW_DUPLICATE_FAILED_ONLY lets an id start again.
+_FAILED = frozenset(
+    {RunStatus.FAILED, RunStatus.TERMINATED, RunStatus.CANCELLED, RunStatus.TIMED_OUT}
+)
+
+
+def start(ctx: Context, command: StartRun) -> Verdict:
+    namespace = command.namespace
+    if not ctx.has_namespace(namespace):
+        return no_namespace(namespace)
+    if problem := _start_problem(command):
+        return refuse(Reason.INVALID_COMMAND, problem)
+    if problem := too_large("input", len(command.input), ctx.limits.max_payload_bytes):
+        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    if (namespace, command.workflow_type) not in ctx.state.catalog.types:
+        return refuse(
+            Reason.TYPE_NOT_REGISTERED,
+            f"workflow type {command.workflow_type!r} is not registered in namespace {namespace!r}",
+        )
+    holder = ctx.run(namespace, command.workflow_id, "")
+    if holder is not None:
+        if holder.key.run_id == command.run_id:
+            return Verdict(Started(command.run_id, True))  # the same call, long ago
+        if not _may_start_after(holder, command.id_reuse_policy):
+            return _held(holder, command)
+    if RunKey(namespace, command.workflow_id, command.run_id) in ctx.state.runs:
+        return refuse(Reason.INVALID_COMMAND, f"run id {command.run_id!r} was used before")
+    event = WorkflowStarted(
+        namespace=namespace,
+        workflow_id=command.workflow_id,
+        run_id=command.run_id,
+        workflow_type=command.workflow_type,
+        task_queue=command.task_queue or DEFAULT_TASK_QUEUE,
+        input=command.input,
+        execution_timeout_ms=command.execution_timeout_ms,
+        traceparent=command.traceparent,
+        tracestate=command.tracestate,
+    )
+    named = command.workflow_id if command.workflow_id_generated else ""
+    return Verdict(Started(command.run_id, True, named), None, (event,))
+
+
+def terminate(ctx: Context, command: TerminateRun) -> Verdict:
+    run = _target(ctx, command)
+    if not isinstance(run, Run):
+        return run
+    if run.status is RunStatus.TERMINATED:
+        return Verdict(DONE)
+    if not run.open:
+        return Verdict(closed(run))
+    return Verdict(DONE, run, (WorkflowTerminated(reason=command.reason),))
+
+
+def cancel(ctx: Context, command: CancelRun) -> Verdict:
+    run = _target(ctx, command)
+    if not isinstance(run, Run):
+        return run
+    if run.status is RunStatus.CANCELLED:
+        return Verdict(DONE)
+    if not run.open:
+        return Verdict(closed(run))
+    return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
+
+
+def _start_problem(command: StartRun) -> str | None:
+    if not 0 <= command.execution_timeout_ms <= MAX_DURATION_MS:
+        return (
+            f"execution_timeout_ms is {command.execution_timeout_ms}, "
+            f"it must be 0 (none) to {MAX_DURATION_MS}"
+        )
+    return (
+        id_problem("workflow_id", command.workflow_id)
+        or id_problem("run_id", command.run_id)
+        or id_problem("type", command.workflow_type)
+        or (id_problem("task_queue", command.task_queue) if command.task_queue else None)
+    )
+
+
+def _may_start_after(holder: Run, policy: IdReusePolicy) -> bool:
+    if holder.open or policy is IdReusePolicy.REJECT_DUPLICATE:
+        return False
+    return policy is IdReusePolicy.ALLOW_DUPLICATE or holder.status in _FAILED
+
+
+def _held(holder: Run, command: StartRun) -> Verdict:
+    run_id = holder.key.run_id
+    if command.id_conflict_policy is IdConflictPolicy.USE_EXISTING:
+        return Verdict(Started(run_id, False))
+    state = "is open" if holder.open else f"has ended: {holder.status.name}"
+    message = f"workflow id {command.workflow_id!r} is in use: run {run_id!r} {state}"
+    return Verdict(Rejection(reason=Reason.WORKFLOW_ID_IN_USE, message=message, run_id=run_id))
+
+
+def _target(ctx: Context, command: TerminateRun | CancelRun) -> Run | Verdict:
+    if not ctx.has_namespace(command.namespace):
+        return no_namespace(command.namespace)
+    if problem := text_too_large("reason", command.reason, ctx.limits.max_payload_bytes):
+        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    run = ctx.run(command.namespace, command.workflow_id, command.run_id)
+    return no_run(command.workflow_id, command.run_id) if run is None else run

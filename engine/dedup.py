@@ -1,0 +1,80 @@
+"""Remembered request ids: the same call again gets the same answer and has no second effect.
+
+Refused calls are not remembered, since they had no effect: the same id may try again.
+"""
+
+from __future__ import annotations
+
+from raftflow.engine.commands import (
+    CancelRun,
+    Command,
+    CreateNamespace,
+    SignalRun,
+    StartRun,
+    TerminateRun,
+)
+from raftflow.engine.decide.context import Context
+from raftflow.engine.digest import of_parts
+from raftflow.engine.evolve.recorder import Recorder
+from raftflow.engine.rejections import Answer, Reason, Rejection
+from raftflow.engine.state import RequestRecord
+
+REQUEST_TTL_MS = 10 * 60_000
+
+Identified = CreateNamespace | StartRun | SignalRun | TerminateRun | CancelRun
+IDENTIFIED = (CreateNamespace, StartRun, SignalRun, TerminateRun, CancelRun)
+
+
+def request_key(command: Command) -> tuple[str, str] | None:
+    """The key under which the command's request id is remembered; None when it has none. What is
+    sent to a workflow has ids of that workflow; a line feed stands in no id."""
+    if not isinstance(command, IDENTIFIED) or not command.request_id:
+        return None
+    if isinstance(command, SignalRun | TerminateRun | CancelRun):
+        return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
+    return (command.namespace, command.request_id)
+
+
+def payload_digest(command: Identified) -> bytes:
+    """What the caller said. The run id of a start (and a workflow id that the caller left open) is
+    made up anew by each node that takes the call, and trace headers differ from try to try: none of
+    them is part of it."""
+    match command:
+        case StartRun():
+            return of_parts(
+                f"start {command.execution_timeout_ms} "
+                f"{int(command.id_reuse_policy)} {int(command.id_conflict_policy)}",
+                "" if command.workflow_id_generated else command.workflow_id,
+                command.workflow_type,
+                command.task_queue,
+                command.input,
+            )
+        case SignalRun():
+            return of_parts(
+                "signal", command.workflow_id, command.run_id, command.name, command.payload
+            )
+        case TerminateRun():
+            return of_parts("terminate", command.workflow_id, command.run_id, command.reason)
+        case CancelRun():
+            return of_parts("cancel", command.workflow_id, command.run_id, command.reason)
+        case CreateNamespace():
+            return of_parts(f"create_namespace {command.retention_ms}")
+
+
+def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | None:
+    """The answer given before, a refusal when the id meant something else, None when it is new.
+    An expired record counts as absent, whether its row is still there or not."""
+    record = ctx.state.requests.get(key)
+    if record is None or record.expires_ms <= ctx.time_ms:
+        return None
+    if record.payload_digest == digest:
+        return record.answer
+    given = key[1].rpartition("\n")[2]
+    message = f"request id {given!r} was used for another request"
+    return Rejection(reason=Reason.REQUEST_ID_REUSED, message=message)
+
+
+def remember(rec: Recorder, key: tuple[str, str], digest: bytes, answer: Answer) -> None:
+    record = RequestRecord(key[0], key[1], digest, answer, rec.time_ms + REQUEST_TTL_MS)
+    rec.state.requests[key] = record
+    rec.changes.requests[key] = record

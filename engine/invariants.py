@@ -1,0 +1,117 @@
+"""What is true of every run between two batches. A breach is a bug; each is told in a sentence.
+
+``wakeup_problem`` costs next to nothing and runs online; ``problems`` reads the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from raftflow.engine.commands import TimerKind
+from raftflow.engine.deadlines import deadline_of
+from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus, Task, TaskState
+
+Timers = Mapping[tuple[TimerKind, int], int]  # (kind, sequence) → when the timer fires
+
+
+def wakeup_problem(run: Run) -> str | None:
+    """Every open run has something that will wake it, or is suspended and says why."""
+    if not run.open:
+        return None
+    if run.status is RunStatus.PAUSED:
+        return None if run.suspended_reason else "paused without a reason"
+    if run.decision.state is not TaskState.NONE or run.open_steps > 0:
+        return None
+    return "open, and nothing will ever wake it"
+
+
+def armed_timers(run: Run) -> dict[tuple[TimerKind, int], int]:
+    """The timer rows that the run must have."""
+    timers: dict[tuple[TimerKind, int], int] = {}
+    if not run.open:
+        return timers
+    if run.execution_timeout_ms:
+        timers[TimerKind.EXECUTION_TIMEOUT, 0] = run.started_ms + run.execution_timeout_ms
+    if run.decision.state is TaskState.BACKOFF:
+        timers[TimerKind.DECISION_BACKOFF, 0] = run.decision.backoff_until_ms
+    for step in run.steps:
+        if step.status is not StepStatus.SCHEDULED:
+            continue
+        if step.kind is StepKind.TIMER:
+            timers[TimerKind.STEP, step.sequence] = step.fire_at_ms
+        if step.task.state is TaskState.BACKOFF:
+            timers[TimerKind.RETRY, step.sequence] = step.task.backoff_until_ms
+        deadline = deadline_of(step)
+        if deadline is not None:
+            timers[TimerKind.ACTIVITY_TIMEOUT, step.sequence] = deadline.fire_at_ms
+    return timers
+
+
+def problems(run: Run, timers: Timers) -> list[str]:
+    """Everything that is wrong with a run, given its timer rows."""
+    found = [wakeup_problem(run)]
+    if dict(timers) != armed_timers(run):
+        found.append(f"timer rows are {dict(timers)}, not {armed_timers(run)}")
+    found += _count_problems(run)
+    found.append(_task_problem("workflow task", run.decision))
+    if not run.open and run.decision.state is not TaskState.NONE:
+        found.append("closed, but a workflow task is left")
+    if bool(run.closed_ms) == run.open:
+        found.append(f"{run.status.name}, but closed at {run.closed_ms}")
+    for position, step in enumerate(run.steps, start=1):
+        if step.sequence != position:
+            found.append(f"step {position} has sequence {step.sequence}")
+        found += _step_problems(run, step)
+    return [problem for problem in found if problem]
+
+
+def _count_problems(run: Run) -> list[str | None]:
+    open_steps = sum(step.status is StepStatus.SCHEDULED for step in run.steps)
+    leased = sum(step.task.state is TaskState.LEASED for step in run.steps)
+    leased += run.decision.state is TaskState.LEASED
+    running = run.status is RunStatus.RUNNING
+    waiting = run.status is RunStatus.WAITING
+    return [
+        f"{open_steps} steps are open, {run.open_steps} counted"
+        if open_steps != run.open_steps
+        else None,
+        f"{leased} tasks are leased, {run.leased_tasks} counted"
+        if leased != run.leased_tasks
+        else None,
+        f"{run.status.name} with {leased} leased tasks"
+        if (running and not leased) or (waiting and leased)
+        else None,
+        "closed, but steps are open" if open_steps and not run.open else None,
+        f"untaken signals are out of order: {list(run.signals)}"
+        if list(run.signals) != sorted(run.signals)
+        else None,
+    ]
+
+
+def _step_problems(run: Run, step: Step) -> list[str | None]:
+    which = f"step {step.sequence}"
+    is_open = step.status is StepStatus.SCHEDULED
+    state = step.task.state
+    found = [_task_problem(which, step.task)]
+    if (step.kind is StepKind.ACTIVITY and is_open) != (state is not TaskState.NONE):
+        found.append(f"{which} is {step.kind.name} {step.status.name} with task {state.name}")
+    by_event = step.status in (StepStatus.COMPLETED, StepStatus.FAILED)
+    if by_event != (0 < step.scheduled_event_id < step.resolved_event_id <= run.history_length):
+        found.append(f"{which} is {step.status.name} by event {step.resolved_event_id}")
+    if is_open and state is not TaskState.NONE:
+        begun = step.attempts if state is TaskState.LEASED else step.attempts + 1
+        if step.task.attempt != begun:
+            found.append(f"{which} offers attempt {step.task.attempt}, {step.attempts} began")
+    if is_open and step.kind is StepKind.SIGNAL:
+        wanted = [s.event_id for s in run.signals.values() if s.name == step.signal_name]
+        if wanted:
+            found.append(f"{which} waits for a signal that is here: event {wanted[0]}")
+    return found
+
+
+def _task_problem(which: str, task: Task) -> str | None:
+    if (task.state is TaskState.LEASED) != bool(task.token):
+        return f"{which} is {task.state.name} with token {task.token!r}"
+    if (task.state is TaskState.BACKOFF) != bool(task.backoff_until_ms):
+        return f"{which} is {task.state.name} with a pause until {task.backoff_until_ms}"
+    return None

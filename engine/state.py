@@ -1,0 +1,241 @@
+"""The materialised state: what decide reads and only evolve changes.
+
+A run is held as one aggregate while it is hot and stored as rows: its header, one row a step, one
+row an untaken signal. The working set holds the aggregates that a batch touches; it notes which
+rows changed, so that the store writes those and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from raftflow.engine.commands import ForgetRequests, TimerKind
+from raftflow.engine.events import Event
+from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
+from raftflow.engine.rejections import Answer
+from raftflow.engine.retry import NO_RETRY, RetryPolicy
+
+
+class RunStatus(IntEnum):
+    """Stored status. RUNNING (work is out with a worker) and WAITING are both open."""
+
+    RUNNING = 1
+    WAITING = 2
+    COMPLETED = 3
+    FAILED = 4
+    TERMINATED = 5
+    CANCELLED = 6
+    TIMED_OUT = 7
+    CONTINUED_AS_NEW = 8
+    PAUSED = 9
+    UNKNOWN = 10  # stands still: its code or history cannot be replayed; still open
+
+
+# A tuple, since members are found in it by identity: hashing an enum member costs a call.
+OPEN_STATUSES = (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.UNKNOWN)
+
+
+class StepKind(IntEnum):
+    ACTIVITY = 1
+    TIMER = 2
+    SIGNAL = 3
+    MARKER = 4
+    CHILD = 5
+
+
+class StepStatus(IntEnum):
+    SCHEDULED = 1
+    COMPLETED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+
+class TaskState(IntEnum):
+    """Where a task (an activity attempt, or the run's decision) is."""
+
+    NONE = 0
+    QUEUED = 1
+    LEASED = 2
+    BACKOFF = 3  # a timer row queues it again
+
+
+@dataclass(slots=True)
+class Task:
+    """The work that a step or a run currently offers. ``attempt`` counts from 1. The last outcome
+    makes a repeated completion harmless: the same token with the same outcome is answered alike."""
+
+    state: TaskState = TaskState.NONE
+    attempt: int = 0
+    token: str = ""
+    worker_id: str = ""
+    node: str = ""
+    leased_ms: int = 0  # log time of the grant
+    duration_ms: int = 0
+    backoff_until_ms: int = 0
+    last_token: str = ""
+    last_outcome: bytes = b""  # digest of the completion that ``last_token`` made
+
+
+@dataclass(slots=True)
+class Step:
+    """One step. ``input`` is kept only while an activity is open (history has it for ever)."""
+
+    sequence: int
+    kind: StepKind
+    name: str
+    status: StepStatus
+    scheduled_event_id: int
+    scheduled_ms: int
+    input: bytes = b""
+    output: bytes = b""
+    error: str = ""
+    error_type: str = ""
+    non_retryable: bool = False
+    resolved_event_id: int = 0
+    resolved_ms: int = 0
+    # activity
+    retry: RetryPolicy = NO_RETRY
+    task_queue: str = ""
+    start_to_close_timeout_ms: int = 0
+    schedule_to_close_timeout_ms: int = 0
+    schedule_to_start_timeout_ms: int = 0
+    attempts: int = 0  # attempts begun
+    last_error: str = ""  # of the latest failed attempt, while retrying
+    heartbeat_details: bytes = b""
+    task: Task = field(default_factory=Task)
+    # timer
+    fire_at_ms: int = 0
+    # signal
+    signal_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A buffered signal, by the id of the event that recorded it. ``taken_by`` is the sequence of
+    the wait that took it, 0 while untaken."""
+
+    event_id: int
+    time_ms: int
+    name: str
+    payload: bytes
+    taken_by: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """The aggregate of one run. ``steps[n - 1]`` has sequence n. ``signals`` holds the untaken
+    ones in order of arrival (event id → signal)."""
+
+    key: RunKey
+    workflow_type: str
+    task_queue: str
+    status: RunStatus
+    started_ms: int
+    updated_ms: int
+    closed_ms: int = 0
+    input: bytes = b""
+    output: bytes = b""
+    error: str = ""
+    error_type: str = ""
+    execution_timeout_ms: int = 0
+    history_length: int = 0
+    history_bytes: int = 0
+    open_steps: int = 0
+    leased_tasks: int = 0  # decision and activities out with workers: > 0 means RUNNING
+    decision: Task = field(default_factory=Task)
+    decision_failures: int = 0  # refused decisions in a row: their pause grows
+    stale_decisions: int = 0  # stale decisions in a row
+    suspended_reason: str = ""  # why an open run stands still (UNKNOWN)
+    traceparent: str = ""
+    tracestate: str = ""
+    steps: list[Step] = field(default_factory=list)
+    signals: dict[int, Signal] = field(default_factory=dict)
+    # Derived, so that no arrival scans the steps: the open signal waits (name → sequences, oldest
+    # first). None until a signal first asks; a loader leaves it alone.
+    waits: dict[str, list[int]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def open(self) -> bool:
+        return self.status in OPEN_STATUSES
+
+    def open_waits(self) -> dict[str, list[int]]:
+        """``waits``, built from the steps when nobody asked before."""
+        if self.waits is None:
+            self.waits = {}
+            for step in self.steps:
+                if step.kind is StepKind.SIGNAL and step.status is StepStatus.SCHEDULED:
+                    self.waits.setdefault(step.signal_name, []).append(step.sequence)
+        return self.waits
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRecord:
+    name: str
+    retention_ms: int
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """A remembered request id: the same again gets the same answer, with another payload 409."""
+
+    namespace: str
+    request_id: str
+    payload_digest: bytes
+    answer: Answer
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRow:
+    """A durable timer. The leader's heap holds those of the next horizon."""
+
+    run: RunKey
+    kind: TimerKind
+    sequence: int
+    fire_at_ms: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one batch changed, in a deterministic order (insertion order of each dict). None as a
+    value deletes the row."""
+
+    runs: dict[RunKey, Run] = field(default_factory=dict)  # headers to write
+    current: dict[WorkflowKey, str] = field(default_factory=dict)  # workflow id -> newest run id
+    steps: dict[tuple[RunKey, int], Step] = field(default_factory=dict)
+    signals: dict[tuple[RunKey, int], Signal] = field(default_factory=dict)
+    events: list[tuple[RunKey, Event]] = field(default_factory=list)
+    timers: dict[tuple[RunKey, TimerKind, int], TimerRow | None] = field(default_factory=dict)
+    namespaces: dict[str, NamespaceRecord] = field(default_factory=dict)
+    types: dict[tuple[str, str], None] = field(default_factory=dict)  # (namespace, type)
+    requests: dict[tuple[str, str], RequestRecord] = field(default_factory=dict)
+    # The store may drop remembered requests that expired by then, this many at most. What is
+    # expired counts as absent whether its row is still there or not, so this is no part of the
+    # state (nor of its digest), and nodes may differ in it.
+    forget_requests: ForgetRequests | None = None
+
+
+def _namespaces_at_birth() -> dict[str, NamespaceRecord]:
+    return {DEFAULT_NAMESPACE: NamespaceRecord(DEFAULT_NAMESPACE, 0, 0)}
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Small and always in memory: namespaces, and the workflow types known in each. The namespace
+    ``default`` exists from birth and has no row of its own."""
+
+    namespaces: dict[str, NamespaceRecord] = field(default_factory=_namespaces_at_birth)
+    types: set[tuple[str, str]] = field(default_factory=set)  # membership only, never iterated
+
+
+@dataclass(slots=True)
+class WorkingSet:
+    """What a batch may see. Whoever builds it has loaded every key that ``touched_keys`` names for
+    the batch; a key that is absent here does not exist."""
+
+    catalog: Catalog
+    runs: dict[RunKey, Run] = field(default_factory=dict)
+    current: dict[WorkflowKey, str] = field(default_factory=dict)
+    requests: dict[tuple[str, str], RequestRecord] = field(default_factory=dict)

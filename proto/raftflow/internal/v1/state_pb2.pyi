@@ -1,0 +1,202 @@
+from raftflow.proto.raftflow.internal.v1 import entry_pb2 as _entry_pb2
+from raftflow.proto.workflow.v1 import history_pb2 as _history_pb2
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RunRow(_message.Message):
+    __slots__ = ("run_no", "namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "status", "started_ms", "updated_ms", "closed_ms", "output", "error", "error_type", "execution_timeout_ms", "history_length", "history_bytes", "open_steps", "leased_tasks", "decision", "decision_failures", "stale_decisions", "suspended_reason", "traceparent", "tracestate", "has_input")
+    RUN_NO_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_MS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_STEPS_FIELD_NUMBER: _ClassVar[int]
+    LEASED_TASKS_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    STALE_DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_REASON_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    HAS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    run_no: int
+    namespace: str
+    workflow_id: str
+    run_id: str
+    workflow_type: str
+    task_queue: str
+    status: int
+    started_ms: int
+    updated_ms: int
+    closed_ms: int
+    output: bytes
+    error: str
+    error_type: str
+    execution_timeout_ms: int
+    history_length: int
+    history_bytes: int
+    open_steps: int
+    leased_tasks: int
+    decision: TaskRow
+    decision_failures: int
+    stale_decisions: int
+    suspended_reason: str
+    traceparent: str
+    tracestate: str
+    has_input: bool
+    def __init__(self, run_no: _Optional[int] = ..., namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., status: _Optional[int] = ..., started_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., execution_timeout_ms: _Optional[int] = ..., history_length: _Optional[int] = ..., history_bytes: _Optional[int] = ..., open_steps: _Optional[int] = ..., leased_tasks: _Optional[int] = ..., decision: _Optional[_Union[TaskRow, _Mapping]] = ..., decision_failures: _Optional[int] = ..., stale_decisions: _Optional[int] = ..., suspended_reason: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., has_input: bool = ...) -> None: ...
+
+class TaskRow(_message.Message):
+    __slots__ = ("state", "attempt", "token", "worker_id", "node", "leased_ms", "duration_ms", "backoff_until_ms", "last_token", "last_outcome")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LEASED_MS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LAST_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    state: int
+    attempt: int
+    token: str
+    worker_id: str
+    node: str
+    leased_ms: int
+    duration_ms: int
+    backoff_until_ms: int
+    last_token: str
+    last_outcome: bytes
+    def __init__(self, state: _Optional[int] = ..., attempt: _Optional[int] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., node: _Optional[str] = ..., leased_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., backoff_until_ms: _Optional[int] = ..., last_token: _Optional[str] = ..., last_outcome: _Optional[bytes] = ...) -> None: ...
+
+class StepRow(_message.Message):
+    __slots__ = ("run_no", "sequence", "kind", "name", "status", "scheduled_event_id", "scheduled_ms", "output", "error", "error_type", "non_retryable", "resolved_event_id", "resolved_ms", "retry", "task_queue", "start_to_close_timeout_ms", "schedule_to_close_timeout_ms", "schedule_to_start_timeout_ms", "attempts", "last_error", "heartbeat_details", "task", "fire_at_ms", "signal_name", "has_input")
+    RUN_NO_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_MS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_MS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    START_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_TO_START_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_DETAILS_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    FIRE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_NAME_FIELD_NUMBER: _ClassVar[int]
+    HAS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    run_no: int
+    sequence: int
+    kind: int
+    name: str
+    status: int
+    scheduled_event_id: int
+    scheduled_ms: int
+    output: bytes
+    error: str
+    error_type: str
+    non_retryable: bool
+    resolved_event_id: int
+    resolved_ms: int
+    retry: _history_pb2.RetryPolicy
+    task_queue: str
+    start_to_close_timeout_ms: int
+    schedule_to_close_timeout_ms: int
+    schedule_to_start_timeout_ms: int
+    attempts: int
+    last_error: str
+    heartbeat_details: bytes
+    task: TaskRow
+    fire_at_ms: int
+    signal_name: str
+    has_input: bool
+    def __init__(self, run_no: _Optional[int] = ..., sequence: _Optional[int] = ..., kind: _Optional[int] = ..., name: _Optional[str] = ..., status: _Optional[int] = ..., scheduled_event_id: _Optional[int] = ..., scheduled_ms: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., resolved_event_id: _Optional[int] = ..., resolved_ms: _Optional[int] = ..., retry: _Optional[_Union[_history_pb2.RetryPolicy, _Mapping]] = ..., task_queue: _Optional[str] = ..., start_to_close_timeout_ms: _Optional[int] = ..., schedule_to_close_timeout_ms: _Optional[int] = ..., schedule_to_start_timeout_ms: _Optional[int] = ..., attempts: _Optional[int] = ..., last_error: _Optional[str] = ..., heartbeat_details: _Optional[bytes] = ..., task: _Optional[_Union[TaskRow, _Mapping]] = ..., fire_at_ms: _Optional[int] = ..., signal_name: _Optional[str] = ..., has_input: bool = ...) -> None: ...
+
+class SignalRow(_message.Message):
+    __slots__ = ("run_no", "event_id", "time_ms", "name", "payload", "taken_by")
+    RUN_NO_FIELD_NUMBER: _ClassVar[int]
+    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BY_FIELD_NUMBER: _ClassVar[int]
+    run_no: int
+    event_id: int
+    time_ms: int
+    name: str
+    payload: bytes
+    taken_by: int
+    def __init__(self, run_no: _Optional[int] = ..., event_id: _Optional[int] = ..., time_ms: _Optional[int] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., taken_by: _Optional[int] = ...) -> None: ...
+
+class TimerRow(_message.Message):
+    __slots__ = ("run_no", "kind", "sequence", "fire_at_ms", "disarmed")
+    RUN_NO_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    FIRE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DISARMED_FIELD_NUMBER: _ClassVar[int]
+    run_no: int
+    kind: int
+    sequence: int
+    fire_at_ms: int
+    disarmed: bool
+    def __init__(self, run_no: _Optional[int] = ..., kind: _Optional[int] = ..., sequence: _Optional[int] = ..., fire_at_ms: _Optional[int] = ..., disarmed: bool = ...) -> None: ...
+
+class NamespaceRow(_message.Message):
+    __slots__ = ("name", "retention_ms", "created_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    retention_ms: int
+    created_ms: int
+    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ...) -> None: ...
+
+class TypeRow(_message.Message):
+    __slots__ = ("namespace", "workflow_type")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow_type: str
+    def __init__(self, namespace: _Optional[str] = ..., workflow_type: _Optional[str] = ...) -> None: ...
+
+class RequestRow(_message.Message):
+    __slots__ = ("namespace", "request_id", "payload_digest", "answer", "expires_ms")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    payload_digest: bytes
+    answer: _entry_pb2.Answer
+    expires_ms: int
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., payload_digest: _Optional[bytes] = ..., answer: _Optional[_Union[_entry_pb2.Answer, _Mapping]] = ..., expires_ms: _Optional[int] = ...) -> None: ...

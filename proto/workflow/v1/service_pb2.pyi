@@ -1,0 +1,553 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class IdReusePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ID_REUSE_POLICY_REJECT_DUPLICATE: _ClassVar[IdReusePolicy]
+    ID_REUSE_POLICY_ALLOW_DUPLICATE: _ClassVar[IdReusePolicy]
+    ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY: _ClassVar[IdReusePolicy]
+
+class IdConflictPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ID_CONFLICT_POLICY_FAIL: _ClassVar[IdConflictPolicy]
+    ID_CONFLICT_POLICY_USE_EXISTING: _ClassVar[IdConflictPolicy]
+ID_REUSE_POLICY_REJECT_DUPLICATE: IdReusePolicy
+ID_REUSE_POLICY_ALLOW_DUPLICATE: IdReusePolicy
+ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY: IdReusePolicy
+ID_CONFLICT_POLICY_FAIL: IdConflictPolicy
+ID_CONFLICT_POLICY_USE_EXISTING: IdConflictPolicy
+
+class PollTaskRequest(_message.Message):
+    __slots__ = ("worker_id", "activities", "task_queue", "namespace")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    activities: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    namespace: str
+    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "step_name", "sequence", "input", "lease_token", "lease_duration_ms", "attempt", "start_to_close_timeout_ms", "heartbeat_details", "traceparent", "tracestate", "workflow_type")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    START_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_DETAILS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    step_name: str
+    sequence: int
+    input: bytes
+    lease_token: str
+    lease_duration_ms: int
+    attempt: int
+    start_to_close_timeout_ms: int
+    heartbeat_details: bytes
+    traceparent: str
+    tracestate: str
+    workflow_type: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., lease_token: _Optional[str] = ..., lease_duration_ms: _Optional[int] = ..., attempt: _Optional[int] = ..., start_to_close_timeout_ms: _Optional[int] = ..., heartbeat_details: _Optional[bytes] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_type: _Optional[str] = ...) -> None: ...
+
+class CompleteTaskRequest(_message.Message):
+    __slots__ = ("workflow_id", "step_name", "sequence", "lease_token", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms", "namespace", "request_id")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_RETRY_DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    step_name: str
+    sequence: int
+    lease_token: str
+    output: bytes
+    error: str
+    error_type: str
+    non_retryable: bool
+    next_retry_delay_ms: int
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CompleteTaskResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("workflow_id", "lease_token", "worker_id", "details", "namespace", "request_id")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    lease_token: str
+    worker_id: str
+    details: bytes
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., worker_id: _Optional[str] = ..., details: _Optional[bytes] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class HeartbeatResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StartWorkflowRequest(_message.Message):
+    __slots__ = ("type", "workflow_id", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "task_queue", "namespace", "request_id", "traceparent", "tracestate")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    ID_REUSE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    ID_CONFLICT_POLICY_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    workflow_id: str
+    input: bytes
+    execution_timeout_ms: int
+    id_reuse_policy: IdReusePolicy
+    id_conflict_policy: IdConflictPolicy
+    task_queue: str
+    namespace: str
+    request_id: str
+    traceparent: str
+    tracestate: str
+    def __init__(self, type: _Optional[str] = ..., workflow_id: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[_Union[IdReusePolicy, str]] = ..., id_conflict_policy: _Optional[_Union[IdConflictPolicy, str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ...) -> None: ...
+
+class StartWorkflowResponse(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "started")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    started: bool
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., started: bool = ...) -> None: ...
+
+class SignalWorkflowRequest(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "name", "payload", "namespace", "request_id")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    name: str
+    payload: bytes
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SignalWorkflowResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TerminateWorkflowRequest(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "reason", "namespace", "request_id")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    reason: str
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class TerminateWorkflowResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CancelWorkflowRequest(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "reason", "graceful", "namespace", "request_id")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    GRACEFUL_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    reason: str
+    graceful: bool
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., graceful: bool = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CancelWorkflowResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeWorkflowRequest(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "namespace")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    namespace: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class DescribeWorkflowResponse(_message.Message):
+    __slots__ = ("run", "input", "output", "error", "error_type", "steps", "signals", "waiting_on", "execution_timeout_ms", "traceparent", "tracestate")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_ON_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    run: RunSummary
+    input: bytes
+    output: bytes
+    error: str
+    error_type: str
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    signals: _containers.RepeatedCompositeFieldContainer[Signal]
+    waiting_on: _containers.RepeatedCompositeFieldContainer[Waiting]
+    execution_timeout_ms: int
+    traceparent: str
+    tracestate: str
+    def __init__(self, run: _Optional[_Union[RunSummary, _Mapping]] = ..., input: _Optional[bytes] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., waiting_on: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ...) -> None: ...
+
+class RunSummary(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "workflow_type", "status", "started_ms", "updated_ms", "closed_ms", "history_length", "task_queue")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_MS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    workflow_type: str
+    status: str
+    started_ms: int
+    updated_ms: int
+    closed_ms: int
+    history_length: int
+    task_queue: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., status: _Optional[str] = ..., started_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., history_length: _Optional[int] = ..., task_queue: _Optional[str] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("step_name", "sequence", "kind", "status", "attempts", "output", "error", "error_type", "non_retryable", "resolved_event_id", "resolved_ms")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOLVED_MS_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    kind: str
+    status: str
+    attempts: int
+    output: bytes
+    error: str
+    error_type: str
+    non_retryable: bool
+    resolved_event_id: int
+    resolved_ms: int
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., kind: _Optional[str] = ..., status: _Optional[str] = ..., attempts: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., resolved_event_id: _Optional[int] = ..., resolved_ms: _Optional[int] = ...) -> None: ...
+
+class Signal(_message.Message):
+    __slots__ = ("name", "payload", "event_id", "received_ms", "taken_by")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_MS_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    payload: bytes
+    event_id: int
+    received_ms: int
+    taken_by: int
+    def __init__(self, name: _Optional[str] = ..., payload: _Optional[bytes] = ..., event_id: _Optional[int] = ..., received_ms: _Optional[int] = ..., taken_by: _Optional[int] = ...) -> None: ...
+
+class Waiting(_message.Message):
+    __slots__ = ("kind", "step_name", "sequence", "detail", "since_ms", "until_ms")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    step_name: str
+    sequence: int
+    detail: str
+    since_ms: int
+    until_ms: int
+    def __init__(self, kind: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., detail: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ...) -> None: ...
+
+class ListWorkflowsRequest(_message.Message):
+    __slots__ = ("status", "q", "type", "task_queue", "started_after_ms", "started_before_ms", "limit", "offset", "cursor", "namespace")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    Q_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    status: _containers.RepeatedScalarFieldContainer[str]
+    q: str
+    type: str
+    task_queue: str
+    started_after_ms: int
+    started_before_ms: int
+    limit: int
+    offset: int
+    cursor: str
+    namespace: str
+    def __init__(self, status: _Optional[_Iterable[str]] = ..., q: _Optional[str] = ..., type: _Optional[str] = ..., task_queue: _Optional[str] = ..., started_after_ms: _Optional[int] = ..., started_before_ms: _Optional[int] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., cursor: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class ListWorkflowsResponse(_message.Message):
+    __slots__ = ("total", "total_exact", "workflows", "next_cursor", "applied_index")
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_EXACT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    total: int
+    total_exact: bool
+    workflows: _containers.RepeatedCompositeFieldContainer[RunSummary]
+    next_cursor: str
+    applied_index: int
+    def __init__(self, total: _Optional[int] = ..., total_exact: bool = ..., workflows: _Optional[_Iterable[_Union[RunSummary, _Mapping]]] = ..., next_cursor: _Optional[str] = ..., applied_index: _Optional[int] = ...) -> None: ...
+
+class GetHistoryRequest(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "limit", "wait_ms", "namespace")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    limit: int
+    wait_ms: int
+    namespace: str
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., limit: _Optional[int] = ..., wait_ms: _Optional[int] = ..., namespace: _Optional[str] = ..., **kwargs) -> None: ...
+
+class GetHistoryResponse(_message.Message):
+    __slots__ = ("run_id", "status", "history_length", "records")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    status: str
+    history_length: int
+    records: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, run_id: _Optional[str] = ..., status: _Optional[str] = ..., history_length: _Optional[int] = ..., records: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RegisterWorkflowTypesRequest(_message.Message):
+    __slots__ = ("workflow_types", "worker_id", "sdk", "namespace", "request_id")
+    WORKFLOW_TYPES_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    SDK_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_types: _containers.RepeatedScalarFieldContainer[str]
+    worker_id: str
+    sdk: str
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_types: _Optional[_Iterable[str]] = ..., worker_id: _Optional[str] = ..., sdk: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RegisterWorkflowTypesResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PollWorkflowTaskRequest(_message.Message):
+    __slots__ = ("worker_id", "types", "task_queue", "namespace")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    types: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    namespace: str
+    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class WorkflowTask(_message.Message):
+    __slots__ = ("workflow_id", "run_id", "workflow_type", "task_token", "history_length", "input", "started_ms", "traceparent", "tracestate", "suggest_continue_as_new_at", "steps", "signals")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
+    SUGGEST_CONTINUE_AS_NEW_AT_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    run_id: str
+    workflow_type: str
+    task_token: str
+    history_length: int
+    input: bytes
+    started_ms: int
+    traceparent: str
+    tracestate: str
+    suggest_continue_as_new_at: int
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    signals: _containers.RepeatedCompositeFieldContainer[Signal]
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_token: _Optional[str] = ..., history_length: _Optional[int] = ..., input: _Optional[bytes] = ..., started_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., suggest_continue_as_new_at: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ...) -> None: ...
+
+class CompleteWorkflowTaskRequest(_message.Message):
+    __slots__ = ("workflow_id", "task_token", "commands", "replay_error", "replay_error_kind", "namespace", "request_id")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_ERROR_KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    task_token: str
+    commands: _containers.RepeatedCompositeFieldContainer[Command]
+    replay_error: str
+    replay_error_kind: str
+    namespace: str
+    request_id: str
+    def __init__(self, workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., replay_error: _Optional[str] = ..., replay_error_kind: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CompleteWorkflowTaskResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("schedule_activity", "start_timer", "await_signal", "complete_workflow", "fail_workflow")
+    SCHEDULE_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
+    START_TIMER_FIELD_NUMBER: _ClassVar[int]
+    AWAIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    FAIL_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    schedule_activity: ScheduleActivity
+    start_timer: StartTimer
+    await_signal: AwaitSignal
+    complete_workflow: CompleteWorkflow
+    fail_workflow: FailWorkflow
+    def __init__(self, schedule_activity: _Optional[_Union[ScheduleActivity, _Mapping]] = ..., start_timer: _Optional[_Union[StartTimer, _Mapping]] = ..., await_signal: _Optional[_Union[AwaitSignal, _Mapping]] = ..., complete_workflow: _Optional[_Union[CompleteWorkflow, _Mapping]] = ..., fail_workflow: _Optional[_Union[FailWorkflow, _Mapping]] = ...) -> None: ...
+
+class ScheduleActivity(_message.Message):
+    __slots__ = ("step_name", "sequence", "input", "retry_policy", "task_queue", "start_to_close_timeout_ms", "schedule_to_close_timeout_ms", "schedule_to_start_timeout_ms")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    RETRY_POLICY_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    START_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_TO_START_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    input: bytes
+    retry_policy: ActivityRetry
+    task_queue: str
+    start_to_close_timeout_ms: int
+    schedule_to_close_timeout_ms: int
+    schedule_to_start_timeout_ms: int
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., retry_policy: _Optional[_Union[ActivityRetry, _Mapping]] = ..., task_queue: _Optional[str] = ..., start_to_close_timeout_ms: _Optional[int] = ..., schedule_to_close_timeout_ms: _Optional[int] = ..., schedule_to_start_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class ActivityRetry(_message.Message):
+    __slots__ = ("max_attempts", "initial_backoff_ms", "max_backoff_ms", "backoff_coefficient", "non_retryable_error_types")
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_BACKOFF_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKOFF_MS_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_COEFFICIENT_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_ERROR_TYPES_FIELD_NUMBER: _ClassVar[int]
+    max_attempts: int
+    initial_backoff_ms: int
+    max_backoff_ms: int
+    backoff_coefficient: float
+    non_retryable_error_types: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, max_attempts: _Optional[int] = ..., initial_backoff_ms: _Optional[int] = ..., max_backoff_ms: _Optional[int] = ..., backoff_coefficient: _Optional[float] = ..., non_retryable_error_types: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StartTimer(_message.Message):
+    __slots__ = ("step_name", "sequence", "delay_ms")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    delay_ms: int
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., delay_ms: _Optional[int] = ...) -> None: ...
+
+class AwaitSignal(_message.Message):
+    __slots__ = ("step_name", "sequence", "signal_name")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_NAME_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    signal_name: str
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., signal_name: _Optional[str] = ...) -> None: ...
+
+class CompleteWorkflow(_message.Message):
+    __slots__ = ("output",)
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    output: bytes
+    def __init__(self, output: _Optional[bytes] = ...) -> None: ...
+
+class FailWorkflow(_message.Message):
+    __slots__ = ("error", "error_type", "cancelled")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    error_type: str
+    cancelled: bool
+    def __init__(self, error: _Optional[str] = ..., error_type: _Optional[str] = ..., cancelled: bool = ...) -> None: ...

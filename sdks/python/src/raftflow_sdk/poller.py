@@ -1,0 +1,108 @@
+"""Polling for work: one loop that outlives elections, restarts and cluster-wide outages."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from raftflow_sdk.connection import Connection
+from raftflow_sdk.errors import ApiError, Unavailable
+from raftflow_sdk.retry import backoffs
+
+logger = logging.getLogger("raftflow_sdk")
+
+# An election is over in a second or two; what lasts longer is worth a line.
+_WORTH_A_WARNING = 10.0
+_REPEAT_WARNING = 60.0
+# A poll that was parked for so long had a working node: its end starts a new outage.
+_WAS_PARKED = 5.0
+_REFUSED_PAUSE_CAP = 30.0
+
+
+class Outage:
+    """Says once, for all threads of a worker, that the cluster cannot be reached."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told_at = -_REPEAT_WARNING
+
+    def lasts(self, since: float, news: Exception) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now - since < _WORTH_A_WARNING or now - self._told_at < _REPEAT_WARNING:
+                return
+            self._told_at = now
+        logger.warning("no node has answered for %d s; still trying: %s", now - since, news)
+
+
+class Patience:
+    """Keeps trying one call of one thread until it works or the worker stops."""
+
+    def __init__(self, stopping: threading.Event, outage: Outage) -> None:
+        self._stopping = stopping
+        self._outage = outage
+        self._since: float | None = None
+        self._pauses = backoffs(0.05, 1.0)
+
+    def failed(self, started: float, news: Exception) -> None:
+        """Wait before the next try, longer each time in a row."""
+        now = time.monotonic()
+        if now - started > _WAS_PARKED:
+            self._since, self._pauses = now, backoffs(0.05, 1.0)
+        elif self._since is None:
+            self._since = started
+        self._outage.lasts(self._since, news)
+        self._stopping.wait(next(self._pauses))
+
+    def worked(self) -> None:
+        self._since = None
+        self._pauses = backoffs(0.05, 1.0)
+
+
+class Poller:
+    """Long-polls one kind of task and hands each to its handler, until told to stop."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        path: str,
+        query: dict[str, str],
+        handle: Callable[[dict[str, Any]], None],
+        *,
+        stopping: threading.Event,
+        outage: Outage,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._query = query
+        self._handle = handle
+        self._stopping = stopping
+        self._outage = outage
+
+    def run(self) -> None:
+        """The body of one thread."""
+        patience = Patience(self._stopping, self._outage)
+        refusals = backoffs(1.0, _REFUSED_PAUSE_CAP)
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            try:
+                task = self._connection.poll(self._path, self._query)
+            except Unavailable as err:
+                patience.failed(started, err)
+            except ApiError as err:
+                logger.error("%s", err)
+                self._stopping.wait(next(refusals))
+            else:
+                patience.worked()
+                refusals = backoffs(1.0, _REFUSED_PAUSE_CAP)
+                if task is not None:
+                    self._work(task)
+        self._connection.close()
+
+    def _work(self, task: dict[str, Any]) -> None:
+        try:
+            self._handle(task)
+        except Exception:
+            # The thread is a slot of the worker; the server offers the task again.
+            logger.exception("task from %s could not be handled", self._path)

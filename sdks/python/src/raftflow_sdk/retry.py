@@ -1,0 +1,48 @@
+"""Retry policies of activities, and the pauses between this SDK's own attempts."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+def to_ms(seconds: float) -> int:
+    """Seconds, as the API of this SDK counts, in the milliseconds of the wire."""
+    return round(seconds * 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How the server retries an activity. Backoffs are seconds and double with each attempt.
+
+    `max_attempts` counts the first one too; 0 of `max_backoff` means no cap.
+    """
+
+    max_attempts: int = 1
+    initial_backoff: float = 1.0
+    max_backoff: float = 0.0
+    non_retryable_error_types: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError(f"max_attempts must be at least 1, not {self.max_attempts}")
+        if self.initial_backoff < 0 or self.max_backoff < 0:
+            raise ValueError("a backoff cannot be negative")
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {
+            "max_attempts": self.max_attempts,
+            "initial_backoff_ms": to_ms(self.initial_backoff),
+            "max_backoff_ms": to_ms(self.max_backoff),
+        }
+        if self.non_retryable_error_types:
+            wire["non_retryable_error_types"] = list(self.non_retryable_error_types)
+        return wire
+
+
+def backoffs(first: float, cap: float) -> Iterator[float]:
+    """Doubling pauses with jitter, so that a fleet that lost its server does not return as one."""
+    pause = first
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(pause * 2, cap)

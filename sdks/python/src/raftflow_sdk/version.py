@@ -1,0 +1,4 @@
+"""The version of this SDK."""
+
+VERSION = "0.1.0"
+SDK = f"python/{VERSION}"

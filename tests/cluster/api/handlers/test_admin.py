@@ -1,0 +1,85 @@
+"""The cluster as one node shows it: what each says itself, and what is known of the silent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from single_node import SingleNode, config_for, services
+
+from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.consensus.channel import PeerTimeout
+from raftflow.cluster.consensus.types import Election, Role
+
+
+class ThreeNodes(SingleNode):
+    """n1 leads; n2 answers and lags by two; n3 is silent."""
+
+    def status(self) -> Any:
+        return SimpleNamespace(
+            role=Role.LEADER,
+            term=4,
+            leader="n1",
+            commit_index=10,
+            flushed_index=11,
+            leader_contact_s=0.0,
+            peers={
+                "n2": SimpleNamespace(match_index=9, last_contact_s=0.02),
+                "n3": SimpleNamespace(match_index=3, last_contact_s=None),
+            },
+            elections=(Election(0.0, 4, "n1", "elected"),),
+        )
+
+    def peers(self) -> Any:
+        return {
+            name: SimpleNamespace(
+                id=name,
+                http=f"{name}:8233",
+                grpc=f"{name}:7233",
+                raft=f"{name}:9233",
+                metrics=f"{name}:9090",
+                version="0.1.0",
+                connected=name != "n3",
+            )
+            for name in ("n1", "n2", "n3")
+        }
+
+    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
+        assert method == admin.STATUS_METHOD
+        if peer == "n3":
+            raise PeerTimeout
+        return json.dumps({"role": "follower", "term": 4, "applied_index": 8}).encode()
+
+
+async def test_silent_nodes_are_shown_too(tmp_path: Path) -> None:
+    node = services(ThreeNodes(), config_for((1, 2, 3), tmp_path))
+    shown = await admin.cluster(node)
+    rows = {row["id"]: row for row in shown["nodes"]}
+    assert list(rows) == ["n1", "n2", "n3"]
+    assert (rows["n1"]["match_index"], rows["n1"]["last_contact_ms"]) == (11, 0)
+    assert (rows["n2"]["role"], rows["n2"]["lag"], rows["n2"]["match_index"]) == ("follower", 2, 9)
+    assert rows["n2"]["last_contact_ms"] == 20
+    assert (rows["n3"]["role"], rows["n3"]["connected"]) == ("unknown", False)
+    assert rows["n3"]["lag"] is None
+    assert shown["elections"][0]["leader"] == "n1"
+    assert set(rows["n1"]) == set(rows["n3"])
+
+
+async def test_the_row_that_peers_ask_for(tmp_path: Path) -> None:
+    single = ThreeNodes()
+    node = services(single, config_for((1, 2, 3), tmp_path))
+    admin.serve_status(node)
+    row = json.loads(await single.handlers[admin.STATUS_METHOD]("n2", b""))
+    assert (row["role"], row["term"], row["commit_index"]) == ("leader", 4, 10)
+
+
+@pytest.mark.parametrize(("leader", "lag", "ready"), [("n1", 0, True), (None, 0, False)])
+async def test_readiness(tmp_path: Path, leader: str | None, lag: int, ready: bool) -> None:
+    single = SingleNode()
+    single.leader = leader  # type: ignore[assignment]
+    state = admin.readiness(services(single, config_for((1, 2, 3), tmp_path)))
+    assert state["ready"] is ready
+    assert ("error" in state) is not ready

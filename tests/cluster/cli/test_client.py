@@ -1,0 +1,145 @@
+import socket
+from collections.abc import Callable
+
+import pytest
+from fake_api import Call, Reply, serving
+
+from raftflow.cluster.cli.client import (
+    Client,
+    payload_bytes,
+    payload_field,
+    wait_until_closed,
+    workflow_path,
+)
+from raftflow.cluster.cli.errors import (
+    EXIT_FAILED,
+    EXIT_UNREACHABLE,
+    CommandError,
+    ServerError,
+    Unreachable,
+)
+
+UNAVAILABLE: Reply = (503, {"error": "no leader", "maybe_applied": False})
+
+
+@pytest.fixture
+def dead_address() -> str:
+    """Bound and never listening: whoever connects is refused."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_headers_and_query() -> None:
+    with serving(lambda _: (200, {"ok": True})) as fake:
+        client = Client([fake.address], namespace="shop", token="secret")
+        assert client.get("/api/workflows", q="a b&c", status="", limit=5) == {"ok": True}
+    (call,) = fake.calls
+    assert call.target == "/api/workflows?q=a%20b%26c&limit=5"
+    assert call.headers["X-Workflowd-Namespace"] == "shop"
+    assert call.headers["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("workflow_id", ["a/b", "q'\"", "a b", "🦆", "<script>", "%2F?#{id}"])
+def test_any_id_is_one_path_segment(workflow_id: str) -> None:
+    from urllib.parse import unquote
+
+    segments = workflow_path(workflow_id, "signal").split("/")
+    assert [unquote(each) for each in segments] == ["", "api", "workflows", workflow_id, "signal"]
+
+
+@pytest.mark.parametrize("content", [b"", b"plain", "ü🦆\n".encode(), b"\xff\x00", b"\xed\xa0\x80"])
+def test_payloads_arrive_byte_for_byte(content: bytes) -> None:
+    assert payload_bytes(payload_field("input", content), "input") == content
+
+
+def test_fail_over_keeps_the_request_id(dead_address: str) -> None:
+    with serving(lambda _: UNAVAILABLE) as cut_off, serving(lambda _: (201, {"run_id": "r"})) as up:
+        client = Client([dead_address, cut_off.address, up.address])
+        assert client.post("/api/workflows", {"type": "Order"}) == {"run_id": "r"}
+        client.post("/api/workflows", {"type": "Order"})
+    assert len(cut_off.calls) == 1, "the client stays with the node that answered"
+    first, second = up.calls
+    assert first.body["request_id"] == cut_off.calls[0].body["request_id"]
+    assert first.body["request_id"] != second.body["request_id"]
+
+
+def test_an_election_is_waited_out() -> None:
+    replies = [UNAVAILABLE, UNAVAILABLE, (200, {"fine": 1})]
+    with serving(lambda _: replies.pop(0)) as fake:
+        assert Client([fake.address]).get("/api/cluster") == {"fine": 1}
+
+
+def test_nobody_listens_is_said_at_once(dead_address: str) -> None:
+    with pytest.raises(Unreachable, match=f"{dead_address}: Connection refused") as caught:
+        Client([dead_address, dead_address]).get("/api/health")
+    assert caught.value.status == EXIT_UNREACHABLE
+
+
+def test_no_leader_for_the_whole_deadline() -> None:
+    with serving(lambda _: UNAVAILABLE) as fake, pytest.raises(Unreachable, match="no leader"):
+        Client([fake.address], deadline_s=0.05).get("/api/cluster")
+
+
+def test_a_refusal_is_no_reason_to_ask_another_node() -> None:
+    body = {"error": 'workflow "x" is unknown', "code": "NOT_FOUND", "reason": "RUN_UNKNOWN"}
+    with serving(lambda _: (404, body)) as fake, pytest.raises(ServerError) as caught:
+        Client([fake.address, fake.address]).get("/api/workflows/x")
+    assert (caught.value.http_status, caught.value.status) == (404, EXIT_FAILED)
+    assert caught.value.body == body
+    assert len(fake.calls) == 1
+
+
+def test_what_is_no_http_server() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        client = Client([f"127.0.0.1:{listener.getsockname()[1]}"], deadline_s=0)
+        import threading
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            connection.recv(1000)
+            connection.sendall(b"SSH-2.0-x\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(Unreachable, match="not an HTTP answer"):
+            client.get("/api/health")
+        thread.join()
+
+
+@pytest.mark.parametrize("address", ["", "a:b", "https://a:1", "a:99999"])
+def test_bad_addresses(address: str) -> None:
+    with pytest.raises(ValueError, match="--address"):
+        Client([address])
+
+
+def run_that_goes_through(*statuses: str) -> Callable[[Call], Reply]:
+    left = list(statuses)
+
+    def respond(call: Call) -> Reply:
+        if "/history?" in call.target:
+            return 204, b""
+        return 200, {"run_id": "r1", "history_length": 4, "status": left.pop(0)}
+
+    return respond
+
+
+def test_waiting_goes_on_through_continue_as_new() -> None:
+    with serving(run_that_goes_through("RUNNING", "CONTINUED_AS_NEW", "COMPLETED")) as fake:
+        assert wait_until_closed(Client([fake.address]), "x")["status"] == "COMPLETED"
+    assert fake.calls[1].target == ("/api/workflows/x/history?run_id=r1&from=5&limit=1&wait=5000")
+    with serving(run_that_goes_through("CONTINUED_AS_NEW")) as fake:
+        run = wait_until_closed(Client([fake.address]), "x", run_id="r1")
+    assert run["status"] == "CONTINUED_AS_NEW"
+
+
+def test_waiting_ends_at_its_timeout() -> None:
+    with (
+        serving(run_that_goes_through("WAITING")) as fake,
+        pytest.raises(CommandError, match="x is still WAITING") as caught,
+    ):
+        wait_until_closed(Client([fake.address]), "x", timeout_s=0)
+    assert caught.value.status == EXIT_UNREACHABLE

@@ -1,0 +1,44 @@
+"""Exit statuses, which scripts rely on, of the real command."""
+
+import subprocess
+import sys
+
+import pytest
+from fake_api import serving
+
+pytestmark = pytest.mark.slow
+
+
+def raftflow(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "raftflow.cluster.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--version"], 0, ""),
+        (["workflow", "lost"], 2, "No such command 'lost'"),
+        (["workflow", "list", "--address", "x:y"], 2, "--address: 'x:y' is not host:port"),
+        (["serve", "--lease", "soon"], 2, "lease_ms (from --lease-ms): 'soon' is not"),
+        (["serve", "--config", "/nowhere"], 2, "cannot read /nowhere"),
+        (["cluster", "status", "--address", "127.0.0.1:1"], 3, "127.0.0.1:1: Connection refused"),
+        (["dev", "node", "kill", "n1", "--data-dir", "/nowhere"], 1, "dev.json does not exist"),
+    ],
+)
+def test_exit_statuses(arguments: list[str], status: int, said: str) -> None:
+    done = raftflow(*arguments)
+    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+
+
+def test_errors_of_the_server() -> None:
+    with serving(lambda _: (404, {"error": "unknown workflow", "code": "NOT_FOUND"})) as fake:
+        command = ("workflow", "show", "x", "--address", fake.address)
+        plain, document = raftflow(*command), raftflow(*command, "-o", "json")
+    assert (plain.returncode, plain.stderr) == (1, "Error: unknown workflow\n")
+    assert document.stderr == '{"error": "unknown workflow", "code": "NOT_FOUND"}\n'

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+
+import pytest
+from eventually import eventually
+from peers import FAST, hello_of, meshed
+from structlog.testing import capture_logs
+
+from raftflow.cluster.consensus import handshake
+from raftflow.cluster.consensus.framing import header
+from raftflow.cluster.consensus.handshake import Purpose
+from raftflow.cluster.consensus.link import LinkLimits
+
+
+def framed(payload: bytes) -> bytes:
+    return header(payload) + payload
+
+
+async def test_a_frame_over_the_limit_after_the_handshake() -> None:
+    async with meshed("n2", "n3", limits=LinkLimits(max_frame_bytes=1_000)) as peers:
+        call = hello_of("n2").to("n3", Purpose.RAFT)
+        reader, writer = await asyncio.open_connection("127.0.0.1", peers["n3"].port)
+        writer.write(framed(handshake.encode(call)) + framed(b"x" * 1_000))
+        await eventually(lambda: ("n2", b"x" * 1_000) in peers["n3"].raft.frames)
+        with capture_logs() as logs:
+            writer.write(struct.pack("<II", 1_001, 0))
+            await reader.read()
+        assert ("link_closed", "bad_frame") in [(e["event"], e.get("reason")) for e in logs]
+        writer.close()
+
+
+async def test_a_truncated_frame_says_so() -> None:
+    async with meshed("n2", "n3") as peers:
+        call = hello_of("n2").to("n3", Purpose.RAFT)
+        _, writer = await asyncio.open_connection("127.0.0.1", peers["n3"].port)
+        with capture_logs() as logs:
+            writer.write(framed(handshake.encode(call)) + framed(b"payload")[:-1])
+            writer.write_eof()
+            await eventually(lambda: any(e.get("detail") == "inside a frame" for e in logs))
+        writer.close()
+
+
+async def test_a_full_buffer_drops_and_recovers() -> None:
+    async with meshed("n2", "n3", limits=LinkLimits(send_buffer_bytes=256 << 10)) as peers:
+        await eventually(lambda: peers["n2"].link("n3"))
+        link = peers["n2"].link("n3")
+        # The loop does not turn here, so nothing is written meanwhile.
+        accepted = sum(link.send(bytes(100_000)) for _ in range(500))
+        assert accepted < 60
+        assert link.frames_dropped == 500 - accepted
+        await eventually(lambda: len(peers["n3"].raft.frames) == accepted)
+        assert link.send(b"again")
+
+
+@pytest.mark.slow
+async def test_a_silent_peer_is_given_up() -> None:
+    async with meshed("n2", "n3") as peers:
+        await peers["n2"].mesh.stop()
+        call = hello_of("n2").to("n3", Purpose.RAFT)
+        reader, writer = await asyncio.open_connection("127.0.0.1", peers["n3"].port)
+        writer.write(framed(handshake.encode(call)))
+        await eventually(lambda: peers["n3"].link("n2"))
+        began = time.monotonic()
+        await eventually(lambda: peers["n3"].link("n2") is None)
+        assert 0.2 < time.monotonic() - began < 1.5
+        writer.close()
+        del reader
+
+
+@pytest.mark.slow
+async def test_idle_peers_stay_connected() -> None:
+    async with meshed("n1", "n2") as peers:
+        await eventually(lambda: peers["n1"].link("n2"))
+        link = peers["n1"].link("n2")
+        await asyncio.sleep(4 * FAST.silence_ms / 1000)
+        assert peers["n1"].link("n2") is link

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from eventually import eventually
+from peers import hello_of, meshed, start_peer
+from ports import free_ports
+from structlog.testing import capture_logs
+
+from raftflow.cluster.consensus import handshake
+from raftflow.cluster.consensus.framing import header
+from raftflow.cluster.consensus.handshake import Purpose
+from raftflow.cluster.consensus.link import LinkLimits
+from raftflow.cluster.consensus.mesh import AddressUnavailable, split_address
+
+
+def framed(payload: bytes) -> bytes:
+    return header(payload) + payload
+
+
+async def test_all_pairs_connect_and_frames_arrive_in_order() -> None:
+    async with meshed("n1", "n2", "n3") as peers:
+        for one in peers:
+            for other in peers.keys() - {one}:
+                await eventually(lambda o=one, p=other: peers[o].link(p))
+                await eventually(lambda o=one, p=other: peers[o].link(p, Purpose.CHANNEL))
+        for number in range(100):
+            assert peers["n1"].link("n3").send(b"%d" % number)
+            assert peers["n3"].link("n1").send(b"%d" % -number)
+        await eventually(lambda: len(peers["n3"].raft.frames) == 100)
+        await eventually(lambda: len(peers["n1"].raft.frames) == 100)
+        assert [body for _, body in peers["n3"].raft.frames] == [b"%d" % i for i in range(100)]
+        assert {sender for sender, _ in peers["n1"].raft.frames} == {"n3"}
+        assert peers["n2"].mesh.known["n1"].http == "n1:1"
+
+
+async def test_a_restarted_peer_is_back_at_once_and_its_death_was_noticed() -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    one = await start_peer("n1", ports)
+    for round_number in range(3):
+        two = await start_peer("n2", ports, hello=hello_of("n2", boot_id=f"b{round_number}"))
+        await eventually(lambda: one.link("n2"), within_s=0.5)
+        await two.mesh.stop()
+        await eventually(lambda: one.link("n2") is None)
+    assert one.raft.events == [("up", "n2"), ("died", "n2")] * 3
+    await one.mesh.stop()
+
+
+@pytest.mark.parametrize(("name", "other"), [("n1", "n2"), ("n2", "n1")])
+async def test_a_stopped_node_has_no_connection_left(name: str, other: str) -> None:
+    async with meshed("n1", "n2") as peers:
+        links = [peers[name].link(other, purpose) for purpose in Purpose]
+        await peers[name].mesh.stop()
+        assert [(link.reason, link.ended.done()) for link in links] == [("stopping", True)] * 2
+        assert peers[name].raft.events == [("up", other), ("down", other)]
+
+
+async def test_a_successor_takes_the_place_of_a_connection_of_the_same_process() -> None:
+    async with meshed("n1", "n2") as peers:
+        await eventually(lambda: peers["n2"].link("n1"))
+        first = peers["n2"].link("n1")
+        # A second call by the same process: n1 had given the first one up.
+        call = peers["n1"].hello.to("n2", Purpose.RAFT)
+        reader, writer = await asyncio.open_connection("127.0.0.1", peers["n2"].port)
+        writer.write(framed(handshake.encode(call)))
+        await reader.readexactly(8)
+        await eventually(lambda: peers["n2"].link("n1") is not first)
+        assert ("down", "n1") in peers["n2"].raft.events
+        assert first.reason == "replaced"
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "bad_frame"),
+        (struct.pack("<II", 0xFFFF_FFFF, 0), "bad_frame"),
+        (struct.pack("<II", 5, 0) + b"hello", "bad_frame"),
+        (framed(b"\x80\x04\x95."), "malformed_hello"),
+        (framed(b"not json"), "malformed_hello"),
+        (
+            framed(handshake.encode(hello_of("n1", cluster_id="x").to("n2", Purpose.RAFT))),
+            "wrong_cluster",
+        ),
+        (framed(handshake.encode(hello_of("n9").to("n2", Purpose.RAFT))), "unknown_node"),
+        (framed(handshake.encode(hello_of("n2").to("n2", Purpose.RAFT))), "duplicate_node_id"),
+        (framed(handshake.encode(hello_of("n1").to("n3", Purpose.RAFT))), "wrong_node"),
+        (
+            framed(
+                handshake.encode(hello_of("n1").to("n2", Purpose.RAFT)).replace(
+                    b'"protocol":1', b'"protocol":2'
+                )
+            ),
+            "wrong_protocol",
+        ),
+        pytest.param(b"", "handshake_timeout", marks=pytest.mark.slow),
+        pytest.param(b"\x05\x00", "handshake_timeout", marks=pytest.mark.slow),
+    ],
+)
+async def test_strangers_cost_one_event_and_nothing_else(sent: bytes, reason: str) -> None:
+    async with meshed("n1", "n2", "n3") as peers:
+        await eventually(lambda: peers["n2"].link("n1"))
+        with capture_logs() as logs:
+            reader, writer = await asyncio.open_connection("127.0.0.1", peers["n2"].port)
+            writer.write(sent)
+            await asyncio.wait_for(reader.read(), 2)
+        told = [log["reason"] for log in logs if log["event"] == "link_closed"]
+        assert told == [reason]
+        assert peers["n1"].link("n2").send(b"still here")
+        await eventually(lambda: ("n1", b"still here") in peers["n2"].raft.frames)
+        writer.close()
+
+
+async def test_strangers_are_bounded() -> None:
+    async with meshed("n1", "n2", limits=LinkLimits(max_unknown_connections=4)) as peers:
+        await eventually(lambda: peers["n2"].link("n1", Purpose.CHANNEL))
+        streams = [await asyncio.open_connection("127.0.0.1", peers["n2"].port) for _ in range(10)]
+        closed = [asyncio.create_task(reader.read()) for reader, _ in streams]
+        await eventually(lambda: sum(task.done() for task in closed) == 6)
+        for task in closed:
+            task.cancel()
+        for _, writer in streams:
+            writer.close()
+
+
+async def test_the_dialler_refuses_a_wrong_answer_and_tells_it_once() -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    stranger = await start_peer("n2", ports, hello=hello_of("n2", cluster_id="other"))
+    with capture_logs() as logs:
+        one = await start_peer("n1", ports)
+        refused = {"reason": "refused_by_peer"}
+        await eventually(lambda: [e for e in logs if e.items() >= refused.items()])
+        assert "wrong_cluster" in next(e for e in logs if e.items() >= refused.items())["detail"]
+        assert one.link("n2") is None
+    await one.mesh.stop()
+    await stranger.mesh.stop()
+
+
+async def test_a_taken_port_is_named() -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", ports["n1"]))
+        holder.listen()
+        with pytest.raises(AddressUnavailable, match=f"127.0.0.1:{ports['n1']}"):
+            await start_peer("n1", ports)
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", "host:x", ":70000", "host:99999"])
+def test_bad_addresses(address: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        split_address(address)
+
+
+def test_good_addresses() -> None:
+    assert split_address("[::1]:80") == ("::1", 80)
+    assert split_address("db.example:7000") == ("db.example", 7000)
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Mutual TLS with one certificate that both sides present and trust."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    subject = ["-subj", "/CN=node", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", *command.split(), *subject, *files], check=True, capture_output=True)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate))
+    server.verify_mode = ssl.CERT_REQUIRED
+    client = ssl.create_default_context(cafile=str(certificate))
+    for context in (server, client):
+        context.load_cert_chain(certificate, key)
+    return server, client
+
+
+async def test_mutual_tls(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    one = await start_peer("n1", ports, tls=tls)
+    two = await start_peer("n2", ports, tls=tls)
+    await eventually(lambda: one.link("n2") and two.link("n1"))
+    assert one.link("n2").send(bytes(100_000))
+    await eventually(lambda: two.raft.frames == [("n1", bytes(100_000))])
+    with capture_logs() as logs:
+        reader, writer = await asyncio.open_connection("127.0.0.1", two.port)
+        writer.write(framed(handshake.encode(hello_of("n1").to("n2", Purpose.RAFT))))
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+    assert not [log for log in logs if log["event"] == "link_up"]
+    await one.mesh.stop()
+    await two.mesh.stop()

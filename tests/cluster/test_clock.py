@@ -1,0 +1,102 @@
+"""Log time under wrong, jumping and missing wall clocks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raftflow.cluster.clock import LogClock
+
+HOUR_MS = 3_600_000
+EPOCH_MS = 1_700_000_000_000
+
+
+class World:
+    """True time in microseconds, and one node's idea of it."""
+
+    def __init__(self, *, voters: int = 3, ahead_ms: int = 0) -> None:
+        self.mono_us = 5_000_000
+        self.ahead_us = ahead_ms * 1_000
+        self.clock = LogClock(
+            voters=voters,
+            monotonic_us=lambda: self.mono_us,
+            wall_us=lambda: self.wall_us,
+        )
+
+    @property
+    def true_ms(self) -> int:
+        return EPOCH_MS + (self.mono_us - 5_000_000) // 1_000
+
+    @property
+    def wall_us(self) -> int:
+        return EPOCH_MS * 1_000 + self.mono_us - 5_000_000 + self.ahead_us
+
+    def advance(self, ms: int) -> None:
+        self.mono_us += ms * 1_000
+
+
+def test_alone_it_follows_its_own_clock() -> None:
+    world = World(voters=1)
+    assert world.clock.ready
+    assert world.clock.now_ms() == EPOCH_MS
+    world.advance(250)
+    assert world.clock.now_ms() == EPOCH_MS + 250
+
+
+def test_one_of_three_is_not_enough_to_set_the_time() -> None:
+    world = World(ahead_ms=HOUR_MS)
+    assert not world.clock.ready
+    world.clock.observe("n2", EPOCH_MS)
+    assert world.clock.ready
+    # The lower of two clocks: late is bearable, early is not.
+    assert world.clock.now_ms() == EPOCH_MS
+
+
+def test_a_leader_an_hour_ahead_stamps_the_median() -> None:
+    world = World(ahead_ms=HOUR_MS)
+    world.clock.observe("n2", EPOCH_MS)
+    world.clock.observe("n3", EPOCH_MS + 3)
+    assert world.clock.now_ms() == EPOCH_MS + 3
+    assert world.clock.skew_ms() == HOUR_MS - 3
+
+
+def test_ahead_of_the_median_it_runs_at_half_speed() -> None:
+    world = World(voters=1)
+    world.clock.resume(EPOCH_MS + 1_000)
+    stamps = []
+    for _ in range(1_000):
+        world.advance(1)
+        stamps.append(world.clock.now_ms())
+    assert stamps[-1] == EPOCH_MS + 1_500
+    world.advance(1_000)
+    assert world.clock.now_ms() == EPOCH_MS + 2_000
+
+
+def test_behind_the_median_it_catches_up_at_once() -> None:
+    world = World(voters=1)
+    world.clock.resume(EPOCH_MS - HOUR_MS)
+    assert world.clock.now_ms() == EPOCH_MS
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5_000_000),  # microseconds that pass
+            st.integers(-HOUR_MS, HOUR_MS),  # what happens to the wall clock
+            st.sampled_from(["none", "n2", "n3"]),
+            st.integers(-HOUR_MS, HOUR_MS),  # how wrong a peer's sample is
+        ),
+        max_size=60,
+    )
+)
+def test_it_never_goes_back_and_never_stands_still(
+    steps: list[tuple[int, int, str, int]],
+) -> None:
+    world = World()
+    last, last_mono = world.clock.now_ms(), world.mono_us
+    for passed_us, jump_ms, peer, error_ms in steps:
+        world.mono_us += passed_us
+        world.ahead_us = jump_ms * 1_000
+        if peer != "none":
+            world.clock.observe(peer, world.true_ms + error_ms)
+        now = world.clock.now_ms()
+        assert now >= last + (world.mono_us - last_mono) // 2_000 - 1
+        last, last_mono = now, world.mono_us

@@ -1,0 +1,55 @@
+"""What a batch did is counted by name, never by id."""
+
+from __future__ import annotations
+
+from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.engine.effects import DropLease, HistoryGrew, StepResolved
+from raftflow.engine.ids import RunKey
+
+KEY = RunKey("default", "order-42", "r1")
+
+
+def test_effects_are_counted() -> None:
+    metrics = Metrics()
+    metrics.applied(
+        [
+            HistoryGrew(KEY, "Order", 1, opened=True, closed=False, status="WAITING"),
+            HistoryGrew(KEY, "Order", 9, opened=False, closed=True, status="TIMED_OUT"),
+            StepResolved(KEY, "charge", "ACTIVITY", "COMPLETED", 250),
+            DropLease(KEY, 1, "t", cancelled=False, expired=True),
+            DropLease(KEY, 2, "t", cancelled=True, expired=False),
+        ]
+    )
+    text = metrics.render().decode()
+    assert 'workflowd_workflows_started_total{type="Order"} 1.0' in text
+    assert 'workflowd_workflows_finished_total{status="timed_out"} 1.0' in text
+    assert "workflowd_step_duration_seconds_sum 0.25" in text
+    assert "workflowd_leases_expired_total 1.0" in text
+    assert "order-42" not in text
+
+
+def test_owners_are_asked_when_somebody_scrapes() -> None:
+    metrics = Metrics()
+    metrics.sources.queues = lambda: QueueGauges(
+        activity_tasks=3, workflow_tasks=2, polls_waiting=1
+    )
+    metrics.sources.raft = lambda: RaftGauges(
+        role="leader",
+        term=7,
+        commit_index=90,
+        applied_index=80,
+        elections=4,
+        proposals_pending=5,
+        snapshot_age_seconds=1.5,
+    )
+    text = metrics.render().decode()
+    for line in (
+        "workflowd_task_queue_depth 3.0",
+        "workflowd_workflow_task_queue_depth 2.0",
+        "workflowd_polls_waiting 1.0",
+        'workflowd_raft_role{role="leader"} 1.0',
+        'workflowd_raft_role{role="follower"} 0.0',
+        "workflowd_raft_apply_lag 10.0",
+        "workflowd_raft_elections_total 4.0",
+    ):
+        assert line in text

@@ -1,0 +1,174 @@
+"""Group commit and the fate of waiting calls, against a consensus that the test moves by hand."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from raftflow.cluster.clock import LogClock
+from raftflow.cluster.codec import commands as codec
+from raftflow.cluster.consensus.types import NotLeader, Proposed, Role
+from raftflow.cluster.errors import Indeterminate, Overloaded
+from raftflow.cluster.proposer import MAX_ENTRIES_IN_FLIGHT, MAX_PENDING_BYTES, Proposer
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch, ForgetRequests
+from raftflow.engine.limits import DEFAULT_LIMITS
+from raftflow.engine.rejections import Answer, Done, Reply
+from raftflow.engine.state import Changes
+
+COMMAND = ForgetRequests(before_ms=1, limit=1)
+
+
+@dataclass
+class FakeConsensus:
+    """Appends at once, like the leader does; entries are applied when the test says so."""
+
+    role: Role = Role.LEADER
+    term: int = 3
+    leader: str | None = "n1"
+    entries: list[bytes] = field(default_factory=list)
+
+    def propose(self, payload: bytes) -> Proposed:
+        if self.role is not Role.LEADER:
+            raise NotLeader(self.leader)
+        self.entries.append(payload)
+        return Proposed(len(self.entries), self.term)
+
+    def batch(self, index: int, term: int | None = None) -> Batch:
+        return codec.decode_entry(index, term or self.term, self.entries[index - 1])
+
+
+def applied(batch: Batch) -> Applied:
+    replies = tuple(Reply(command_id, Done()) for command_id, _ in batch.commands)
+    return Applied(replies=replies, effects=(), changes=Changes())
+
+
+def make(voters: int = 1) -> tuple[Proposer, FakeConsensus]:
+    consensus = FakeConsensus()
+    proposer = Proposer(
+        consensus=consensus,  # type: ignore[arg-type]
+        clock=LogClock(voters=voters),
+        node_id="n1",
+        limits=DEFAULT_LIMITS,
+    )
+    return proposer, consensus
+
+
+def submit(proposer: Proposer, command_id: str) -> "asyncio.Task[Answer]":
+    command = codec.encode_command(command_id, COMMAND)
+    return asyncio.ensure_future(proposer.submit(command_id, command))
+
+
+async def turn() -> None:
+    """Let everything that is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def apply(proposer: Proposer, consensus: FakeConsensus, index: int) -> None:
+    batch = consensus.batch(index)
+    proposer.on_applied(applied(batch), batch)
+
+
+async def test_what_arrives_together_shares_an_entry() -> None:
+    proposer, consensus = make()
+    calls = [submit(proposer, f"c{n}") for n in range(10)]
+    await turn()
+    assert len(consensus.entries) == 1
+    apply(proposer, consensus, 1)
+    assert await asyncio.gather(*calls) == [Done()] * 10
+
+
+async def test_what_arrives_while_the_disk_is_busy_shares_the_next_entry() -> None:
+    proposer, consensus = make()
+    calls = []
+    for n in range(MAX_ENTRIES_IN_FLIGHT + 4):
+        calls.append(submit(proposer, f"c{n}"))
+        await turn()
+    assert len(consensus.entries) == MAX_ENTRIES_IN_FLIGHT
+    apply(proposer, consensus, 1)
+    await turn()
+    assert len(consensus.batch(MAX_ENTRIES_IN_FLIGHT + 1).commands) == 4
+    for index in range(2, MAX_ENTRIES_IN_FLIGHT + 2):
+        apply(proposer, consensus, index)
+    assert await asyncio.gather(*calls) == [Done()] * len(calls)
+
+
+async def test_the_same_id_twice_has_one_effect_and_two_answers() -> None:
+    proposer, consensus = make()
+    first, second = submit(proposer, "c"), submit(proposer, "c")
+    await turn()
+    third = submit(proposer, "c")
+    await turn()
+    assert len(consensus.batch(1).commands) == 1
+    apply(proposer, consensus, 1)
+    assert await asyncio.gather(first, second, third) == [Done()] * 3
+
+
+async def test_on_step_down_each_call_learns_what_is_known_of_it() -> None:
+    proposer, consensus = make()
+    proposed = [submit(proposer, f"p{n}") for n in range(MAX_ENTRIES_IN_FLIGHT)]
+    await turn()
+    pending = submit(proposer, "not-yet")
+    while proposer.pending < MAX_ENTRIES_IN_FLIGHT + 1:
+        await turn()
+    consensus.role, consensus.leader = Role.FOLLOWER, "n2"
+    proposer.on_role(Role.FOLLOWER, 4, "n2")
+    for call in proposed:
+        with pytest.raises(Indeterminate):
+            await call
+    with pytest.raises((NotLeader, Indeterminate)) as refused:
+        await pending
+    if isinstance(refused.value, NotLeader):
+        assert refused.value.leader == "n2"
+
+
+async def test_an_entry_overwritten_by_another_term_was_surely_not_applied() -> None:
+    proposer, _ = make()
+    call = submit(proposer, "c")
+    await turn()
+    other = Batch(index=1, term=9, time_ms=5, commands=(), limits=DEFAULT_LIMITS)
+    proposer.on_applied(applied(other), other)
+    with pytest.raises(NotLeader):
+        await call
+
+
+async def test_a_follower_refuses() -> None:
+    proposer, consensus = make()
+    consensus.role, consensus.leader = Role.FOLLOWER, "n3"
+    with pytest.raises(NotLeader) as refused:
+        await submit(proposer, "c")
+    assert refused.value.leader == "n3"
+
+
+async def test_nothing_is_stamped_before_a_majority_of_clocks_is_known() -> None:
+    proposer, consensus = make(voters=3)
+    call = submit(proposer, "c")
+    await turn()
+    assert consensus.entries == []
+    assert not call.done()
+    call.cancel()
+
+
+async def test_a_full_queue_refuses_with_its_cause() -> None:
+    proposer, _ = make(voters=3)  # no clocks: nothing leaves the queue
+    big = b"x" * (MAX_PENDING_BYTES // 4)
+    calls = [asyncio.ensure_future(proposer.submit(f"c{n}", big)) for n in range(4)]
+    await turn()
+    with pytest.raises(Overloaded) as refused:
+        await proposer.submit("one-more", b"x")
+    assert refused.value.cause == "proposals_pending"
+    for call in calls:
+        call.cancel()
+
+
+async def test_a_duty_is_told_its_answer_or_that_office_was_lost() -> None:
+    proposer, consensus = make()
+    told: list[Answer | None] = []
+    proposer.propose_duty(COMMAND, told.append)
+    await turn()
+    apply(proposer, consensus, 1)
+    proposer.propose_duty(COMMAND, told.append)
+    await turn()
+    proposer.on_role(Role.FOLLOWER, 4, None)
+    assert told == [Done(), None]

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import engine_harness as make
+from engine_harness import EngineHarness
+
+from raftflow.engine.commands import AwaitSignal, StartTimer
+from raftflow.engine.describe import (
+    LeaseFate,
+    activity_task,
+    decision_task,
+    describe_run,
+    lease_fate,
+    waiting_on,
+)
+from raftflow.engine.limits import DEFAULT_LIMITS
+from raftflow.engine.state import RunStatus, TaskState
+
+
+def busy() -> EngineHarness:
+    harness = EngineHarness()
+    harness.register("Order")
+    harness.do(make.start("w", input=b"in"))
+    harness.do(make.signal("w", "later", b"x"))
+    harness.decide(
+        "w",
+        make.activity(1, "charge", input=b"10", task_queue="gpu"),
+        StartTimer(step_name="nap", sequence=2, delay_ms=50),
+        AwaitSignal(step_name="gate", sequence=3, signal_name="go"),
+    )
+    harness.do(make.signal("w", "go", b"yes"))
+    return harness
+
+
+def test_a_decision_task_shows_all_that_happened() -> None:
+    harness = busy()
+    token = harness.grant_decision("w")
+    task = decision_task(harness.run("w"), DEFAULT_LIMITS)
+    assert (task.token, task.history_length, task.input) == (token, 7, b"in")
+    assert task.timeout_ms == 10_000
+    assert [step.sequence for step in task.steps] == [1, 2, 3]
+    gate = task.steps[2]
+    assert (gate.status.name, gate.output, gate.resolved_event_id) == ("COMPLETED", b"yes", 7)
+    assert [signal.name for signal in task.signals] == ["later"]
+
+
+def test_a_view_stays_when_the_run_moves_on() -> None:
+    harness = busy()
+    harness.grant_activity("w", 1)
+    run = harness.run("w")
+    view = describe_run(run, run.signals.values())
+    run.status, run.steps[0].attempts = RunStatus.FAILED, 9
+    assert view.status is RunStatus.RUNNING
+    assert view.steps[0].attempts == 1
+    assert view.steps[0].worker_id == "w1"
+    assert [(wait.kind, wait.sequence) for wait in view.waiting_on] == [
+        ("WORKFLOW_TASK", 0),
+        ("ACTIVITY", 1),
+        ("TIMER", 2),
+    ]
+
+
+def test_an_activity_task_has_what_the_worker_needs() -> None:
+    harness = busy()
+    token = harness.grant_activity("w", 1)
+    run = harness.run("w")
+    task = activity_task(run, run.steps[0])
+    assert (task.token, task.step_name, task.sequence, task.attempt) == (token, "charge", 1, 1)
+    assert (task.input, task.task_queue, task.lease_duration_ms) == (b"10", "gpu", 30_000)
+
+
+def test_what_a_wait_says() -> None:
+    harness = busy()
+    task, activity, timer = waiting_on(harness.run("w"))
+    assert (task.task, task.task_queue) == (TaskState.QUEUED, "default")
+    assert (activity.step_name, activity.task, activity.attempt) == ("charge", TaskState.QUEUED, 1)
+    assert timer.due_ms == make.BIRTH_MS + 50
+
+
+def test_the_fate_of_a_lease() -> None:
+    harness = busy()
+    token = harness.grant_activity("w", 1)
+    assert lease_fate(harness.run("w"), 1, token) == LeaseFate(True, False, "")
+    assert not lease_fate(harness.run("w"), 2, "").held
+    harness.do(make.complete_activity("w", token))
+    done = lease_fate(harness.run("w"), 1, token)
+    assert (done.held, done.cancelled) == (False, False)
+    assert lease_fate(None, 1, token).cancelled

@@ -1,0 +1,86 @@
+"""What holds for every sequence of commands, however wild."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+from engine_harness import EngineHarness
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import Player, Wish, random_wishes, wishes
+
+from raftflow.engine.commands import Command
+from raftflow.engine.limits import Limits
+
+# Small, so that sequences of a few dozen commands run into them.
+TIGHT = Limits(max_history_events=40, max_open_steps=4, max_untaken_signals=3, max_payload_bytes=64)
+
+_STATEFUL = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+
+def played(sequence: Sequence[Wish], limits: Limits = TIGHT) -> Player:
+    """The harness asserts the invariants after every batch."""
+    player = Player(EngineHarness(limits=limits))
+    player.begin()
+    for wish in sequence:
+        player.play(wish)
+    return player
+
+
+def replayed(
+    batches: Sequence[tuple[int, tuple[Command, ...]]], harness: EngineHarness, *, stop_at: int = -1
+) -> EngineHarness:
+    for position, (advance_ms, commands) in enumerate(batches):
+        if position == stop_at:
+            harness.reload()
+        harness.apply(*commands, advance_ms=advance_ms)
+    return harness
+
+
+@pytest.mark.slow
+@_STATEFUL
+@given(wishes(), st.integers(0, 60))
+def test_a_stop_anywhere_changes_nothing(sequence: list[Wish], stop_at: int) -> None:
+    player = played(sequence)
+    for again in (
+        replayed(player.batches, EngineHarness(limits=TIGHT), stop_at=stop_at),
+        replayed(player.batches, EngineHarness(limits=TIGHT, hot=False)),
+    ):
+        assert again.digest == player.harness.digest
+        assert again.rows == player.harness.rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_long_lives(seed: int) -> None:
+    player = played(random_wishes(seed, 400))
+    again = replayed(player.batches, EngineHarness(limits=TIGHT, hot=False))
+    assert again.digest == player.harness.digest
+    outcomes = {run.status.name for run in player.runs()}
+    assert len(outcomes) >= 4, f"the sequence was dull: {outcomes}"
+
+
+def digest_of(seed: int) -> str:
+    return played(random_wishes(seed, 150)).harness.digest.hex()
+
+
+@pytest.mark.slow
+def test_the_hash_seed_changes_nothing() -> None:
+    program = "import test_properties; print(test_properties.digest_of(7))"
+    here = os.path.dirname(__file__)
+    support = os.path.join(os.path.dirname(here), "support")
+    digests = []
+    for seed in ("0", "1"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([here, support])}
+        answer = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        )
+        digests.append(answer.stdout.strip())
+    assert len(digests[0]) == 32
+    assert digests[0] == digests[1] == digest_of(7)

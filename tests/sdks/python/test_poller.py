@@ -1,0 +1,133 @@
+"""Polling: quiet in an election, one line in an outage, and no task kills a slot."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from faulty_node import Node
+from sdk_cluster import FakeCluster, Refused
+
+from raftflow_sdk import poller
+from raftflow_sdk.connection import Connection
+from raftflow_sdk.poller import Outage, Patience, Poller
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster(park=0.2)
+
+
+@pytest.fixture
+def node(cluster: FakeCluster) -> Iterator[Node]:
+    with Node(cluster) as node:
+        yield node
+
+
+class Polling:
+    """A poller in its thread, and the tasks that it got."""
+
+    def __init__(self, node: Node, handle: Any = None) -> None:
+        self.tasks: list[dict[str, Any]] = []
+        self.connection = Connection([node.address])
+        self.stopping = threading.Event()
+        self.poller = Poller(
+            self.connection,
+            "/api/workflow-tasks",
+            {"types": "Order", "worker_id": "w"},
+            handle or self.tasks.append,
+            stopping=self.stopping,
+            outage=Outage(),
+        )
+        self.thread = threading.Thread(target=self.poller.run)
+
+    def __enter__(self) -> "Polling":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.connection.hang_up()
+        self.thread.join(5)
+        assert not self.thread.is_alive()
+
+    def wait_for(self, count: int) -> None:
+        deadline = time.monotonic() + 5
+        while len(self.tasks) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+
+def test_it_hands_over_every_task(cluster: FakeCluster, node: Node) -> None:
+    for name in "abc":
+        cluster.start("Order", name)
+    with Polling(node) as polling:
+        polling.wait_for(3)
+    assert {task["workflow_id"] for task in polling.tasks} == set("abc")
+
+
+def test_a_handler_that_raises_costs_its_task_only(
+    cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = []
+
+    def handle(task: dict[str, Any]) -> None:
+        seen.append(task["workflow_id"])
+        raise KeyError("a bug of ours")
+
+    cluster.start("Order", "a")
+    cluster.start("Order", "b")
+    with Polling(node, handle):
+        cluster.wait(lambda: len(seen) == 2)
+    assert "a bug of ours" in caplog.text
+
+
+def test_a_short_outage_is_not_worth_a_line(
+    cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.faults.extend([("/api/workflow-tasks", "503"), ("/api/workflow-tasks", "reset")])
+    cluster.start("Order", "a")
+    with Polling(node) as polling:
+        polling.wait_for(1)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_long_outage_is_one_line(
+    node: Node, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poller, "_WORTH_A_WARNING", 0.1)
+    node.fault_always = "503"
+    with Polling(node):
+        deadline = time.monotonic() + 5
+        while not caplog.records and time.monotonic() < deadline:
+            time.sleep(0.01)
+        served = len(node.served)
+        while len(node.served) < served + 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert f"127.0.0.1:{node.port}" in record.getMessage()
+
+
+def test_a_refusal_is_logged_and_tried_again(
+    cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.refusals.append(("/api/workflow-tasks", Refused(403, "role too small")))
+    cluster.start("Order", "a")
+    with Polling(node) as polling:
+        polling.wait_for(1)
+    assert "role too small" in caplog.text
+
+
+def test_a_poll_that_was_parked_begins_a_new_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two leader changes, a parked poll between them, are not one long outage."""
+    told: list[float] = []
+    outage = Outage()
+    monkeypatch.setattr(outage, "lasts", lambda since, news: told.append(since))
+    patience = Patience(threading.Event(), outage)
+    long_ago = time.monotonic() - 100
+    patience.failed(time.monotonic(), OSError())
+    patience.failed(long_ago, OSError())
+    assert time.monotonic() - told[-1] < 1

@@ -1,0 +1,434 @@
+"""A node's state without the node: rows in memory, loading and storing as the replica does.
+
+After every batch it checks that the rows it was told of are all that changed, that the invariants
+hold, and that ids are dense. ``hot=False`` loads every aggregate afresh for each batch, so that
+nothing may depend on what happens to be in memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable
+
+from raftflow.engine import digest
+from raftflow.engine.apply import Applied, Touched, apply, touched_keys
+from raftflow.engine.commands import (
+    Batch,
+    Command,
+    CompleteActivity,
+    CompleteDecision,
+    CompleteWorkflow,
+    FireTimer,
+    GrantActivity,
+    GrantDecision,
+    IdConflictPolicy,
+    IdReusePolicy,
+    RegisterTypes,
+    ScheduleActivity,
+    SignalRun,
+    StartRun,
+    TimerKind,
+    WorkflowCommand,
+)
+from raftflow.engine.events import Event
+from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
+from raftflow.engine.invariants import problems
+from raftflow.engine.limits import DEFAULT_LIMITS, Limits
+from raftflow.engine.rejections import Answer, Granted
+from raftflow.engine.retry import NO_RETRY, RetryPolicy
+from raftflow.engine.state import (
+    Catalog,
+    NamespaceRecord,
+    RequestRecord,
+    Run,
+    Signal,
+    Step,
+    TimerRow,
+    WorkingSet,
+)
+
+BIRTH_MS = 1_000_000
+
+
+@dataclasses.dataclass(slots=True)
+class Rows:
+    """The tables of a store."""
+
+    runs: dict[RunKey, Run] = dataclasses.field(default_factory=dict)  # headers
+    steps: dict[RunKey, dict[int, Step]] = dataclasses.field(default_factory=dict)
+    signals: dict[RunKey, dict[int, Signal]] = dataclasses.field(default_factory=dict)
+    current: dict[WorkflowKey, str] = dataclasses.field(default_factory=dict)
+    events: dict[RunKey, list[Event]] = dataclasses.field(default_factory=dict)
+    timers: dict[tuple[RunKey, TimerKind, int], TimerRow] = dataclasses.field(default_factory=dict)
+    namespaces: dict[str, NamespaceRecord] = dataclasses.field(default_factory=dict)
+    types: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
+    requests: dict[tuple[str, str], RequestRecord] = dataclasses.field(default_factory=dict)
+
+    def load_run(self, key: RunKey) -> Run | None:
+        header = self.runs.get(key)
+        if header is None:
+            return None
+        run = copy_header(header)
+        run.steps = [copy_step(step) for _, step in sorted(self.steps.get(key, {}).items())]
+        run.signals = {s.event_id: s for s in self.signals.get(key, {}).values() if not s.taken_by}
+        return run
+
+    def timers_of(self, key: RunKey) -> dict[tuple[TimerKind, int], int]:
+        return {
+            (row.kind, row.sequence): row.fire_at_ms
+            for row in self.timers.values()
+            if row.run == key
+        }
+
+
+def copy_header(run: Run) -> Run:
+    return dataclasses.replace(
+        run, decision=copy.copy(run.decision), steps=[], signals={}, waits=None
+    )
+
+
+def copy_step(step: Step) -> Step:
+    return dataclasses.replace(step, task=copy.copy(step.task))
+
+
+class EngineHarness:
+    """Applies batches against rows in memory. ``digest`` rolls over every row as it is written."""
+
+    def __init__(
+        self, *, limits: Limits = DEFAULT_LIMITS, hot: bool = True, rows: Rows | None = None
+    ) -> None:
+        self.limits = limits
+        self.rows = Rows() if rows is None else rows
+        self.hot = hot
+        self.index = 0
+        self.time_ms = BIRTH_MS
+        self.digest = digest.EMPTY
+        self._state = self._cold()
+
+    def reload(self) -> None:
+        """Forget everything in memory, as a restart does."""
+        self._state = self._cold()
+
+    def apply(self, *commands: Command, advance_ms: int = 0) -> Applied:
+        """Apply the commands as one entry, ``advance_ms`` of log time after the last."""
+        self.index += 1
+        self.time_ms += advance_ms
+        batch = Batch(
+            index=self.index,
+            term=1,
+            time_ms=self.time_ms,
+            commands=tuple((f"c{n}", command) for n, command in enumerate(commands)),
+            limits=self.limits,
+        )
+        if not self.hot:
+            self.reload()
+        for command in commands:
+            self._load(touched_keys(command))
+        applied = apply(self._state, batch)
+        assert [reply.command_id for reply in applied.replies] == [c for c, _ in batch.commands]
+        self._store(applied)
+        self._check(applied)
+        return applied
+
+    def do(self, command: Command, advance_ms: int = 0) -> Answer:
+        """Apply one command and return its answer."""
+        return self.apply(command, advance_ms=advance_ms).replies[0].answer
+
+    def run(self, workflow_id: str, run_id: str = "", namespace: str = DEFAULT_NAMESPACE) -> Run:
+        """The run as its rows tell it; without a run id, the newest."""
+        run_id = run_id or self.rows.current[WorkflowKey(namespace, workflow_id)]
+        run = self.rows.load_run(RunKey(namespace, workflow_id, run_id))
+        assert run is not None
+        return run
+
+    def history(
+        self, workflow_id: str, run_id: str = "", namespace: str = DEFAULT_NAMESPACE
+    ) -> list[Event]:
+        return self.rows.events[self.run(workflow_id, run_id, namespace).key]
+
+    # ---- shorthand: the ordinary life of a run -----------------------------------------------
+
+    def register(self, *types: str, namespace: str = DEFAULT_NAMESPACE) -> Answer:
+        return self.do(RegisterTypes(namespace=namespace, workflow_types=types))
+
+    def start(self, workflow_id: str, workflow_type: str = "Order", run_id: str = "r1") -> Answer:
+        return self.do(start(workflow_id, workflow_type, run_id=run_id))
+
+    def grant_decision(self, workflow_id: str, nonce: str = "d") -> str:
+        answer = self.do(grant_decision(self.run(workflow_id), nonce=f"{nonce}{self.index}"))
+        assert isinstance(answer, Granted), answer
+        return answer.token
+
+    def decide(self, workflow_id: str, *commands: WorkflowCommand) -> Answer:
+        """Hand the workflow task out and complete it with these commands."""
+        token = self.grant_decision(workflow_id)
+        return self.do(complete_decision(workflow_id, token, *commands))
+
+    def grant_activity(self, workflow_id: str, sequence: int, nonce: str = "a") -> str:
+        command = grant_activity(self.run(workflow_id), sequence, nonce=f"{nonce}{self.index}")
+        answer = self.do(command)
+        assert isinstance(answer, Granted), answer
+        return answer.token
+
+    def fire(self, workflow_id: str, kind: TimerKind, sequence: int = 0) -> Answer:
+        """Let the timer's time come, and fire it."""
+        key = self.run(workflow_id).key
+        row = self.rows.timers[key, kind, sequence]
+        self.time_ms = max(self.time_ms, row.fire_at_ms)
+        return self.do(fire_timer(row))
+
+    # ---- loading and storing ------------------------------------------------------------------
+
+    def _cold(self) -> WorkingSet:
+        catalog = Catalog(types=set(self.rows.types))
+        catalog.namespaces.update(self.rows.namespaces)
+        return WorkingSet(catalog=catalog)
+
+    def _load(self, touched: Touched) -> None:
+        state = self._state
+        keys = list(touched.runs)
+        for workflow in touched.workflows:
+            run_id = self.rows.current.get(workflow)
+            if run_id is not None:
+                state.current[workflow] = run_id
+                keys.append(RunKey(workflow.namespace, workflow.workflow_id, run_id))
+        for key in keys:
+            run = None if key in state.runs else self.rows.load_run(key)
+            if run is not None:
+                state.runs[key] = run
+        for request in touched.requests:
+            if request in self.rows.requests:
+                state.requests[request] = self.rows.requests[request]
+
+    def _store(self, applied: Applied) -> None:
+        rows, changes = self.rows, applied.changes
+        written: list[object] = []
+        for key, run in changes.runs.items():
+            rows.runs[key] = copy_header(run)
+            written.append(rows.runs[key])
+        for (key, sequence), step in changes.steps.items():
+            rows.steps.setdefault(key, {})[sequence] = copy_step(step)
+            written.append((key, step))
+        for (key, event_id), signal in changes.signals.items():
+            rows.signals.setdefault(key, {})[event_id] = signal
+            written.append((key, signal))
+        for key, event in changes.events:
+            rows.events.setdefault(key, []).append(event)
+            written.append((key, event))
+        for timer_key, timer in changes.timers.items():
+            if timer is None:
+                rows.timers.pop(timer_key, None)
+            else:
+                rows.timers[timer_key] = timer
+            written.append((timer_key, timer))
+        for name, table in (
+            ("current", rows.current),
+            ("namespaces", rows.namespaces),
+            ("types", rows.types),
+            ("requests", rows.requests),
+        ):
+            table.update(getattr(changes, name))
+            written += getattr(changes, name).items()
+        self.digest = digest.roll(self.digest, self.index, (repr(r).encode() for r in written))
+        if changes.forget_requests is not None:
+            self._forget(changes.forget_requests.before_ms, changes.forget_requests.limit)
+
+    def _forget(self, before_ms: int, limit: int) -> None:
+        expired = [k for k, r in self.rows.requests.items() if r.expires_ms <= before_ms]
+        for key in expired[:limit]:
+            del self.rows.requests[key]
+
+    # ---- checking -----------------------------------------------------------------------------
+
+    def _check(self, applied: Applied) -> None:
+        for key, run in self._state.runs.items():
+            stored = self.rows.load_run(key)
+            assert stored == run, f"rows of {key} were not told of:\n{stored}\n{run}"
+        for key in applied.changes.runs:
+            self.check_run(key)
+
+    def check_run(self, key: RunKey) -> None:
+        run = self.rows.load_run(key)
+        assert run is not None
+        found = problems(run, self.rows.timers_of(key))
+        assert not found, (key, found)
+        events = self.rows.events[key]
+        assert [e.event_id for e in events] == list(range(1, run.history_length + 1)), key
+
+
+# ---- commands with the usual defaults -----------------------------------------------------------
+
+
+def start(
+    workflow_id: str,
+    workflow_type: str = "Order",
+    *,
+    run_id: str = "r1",
+    namespace: str = DEFAULT_NAMESPACE,
+    input: bytes = b"",
+    task_queue: str = "default",
+    execution_timeout_ms: int = 0,
+    reuse: IdReusePolicy = IdReusePolicy.REJECT_DUPLICATE,
+    conflict: IdConflictPolicy = IdConflictPolicy.FAIL,
+    request_id: str = "",
+) -> StartRun:
+    return StartRun(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        run_id=run_id,
+        workflow_type=workflow_type,
+        task_queue=task_queue,
+        input=input,
+        execution_timeout_ms=execution_timeout_ms,
+        id_reuse_policy=reuse,
+        id_conflict_policy=conflict,
+        request_id=request_id,
+    )
+
+
+def signal(
+    workflow_id: str,
+    name: str,
+    payload: bytes = b"",
+    *,
+    run_id: str = "",
+    namespace: str = DEFAULT_NAMESPACE,
+    request_id: str = "",
+) -> SignalRun:
+    return SignalRun(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        run_id=run_id,
+        name=name,
+        payload=payload,
+        request_id=request_id,
+    )
+
+
+def grant_decision(run: Run, *, nonce: str, timeout_ms: int = 10_000) -> GrantDecision:
+    return GrantDecision(
+        namespace=run.key.namespace,
+        workflow_id=run.key.workflow_id,
+        run_id=run.key.run_id,
+        nonce=nonce,
+        worker_id="w1",
+        node="n1",
+        poll_id="p1",
+        timeout_ms=timeout_ms,
+    )
+
+
+def grant_activity(
+    run: Run, sequence: int, *, nonce: str, attempt: int = 0, duration_ms: int = 30_000
+) -> GrantActivity:
+    return GrantActivity(
+        namespace=run.key.namespace,
+        workflow_id=run.key.workflow_id,
+        run_id=run.key.run_id,
+        sequence=sequence,
+        attempt=attempt or run.steps[sequence - 1].task.attempt,
+        nonce=nonce,
+        worker_id="w1",
+        node="n1",
+        poll_id="p1",
+        duration_ms=duration_ms,
+    )
+
+
+def complete_decision(
+    workflow_id: str,
+    token: str,
+    *commands: WorkflowCommand,
+    namespace: str = DEFAULT_NAMESPACE,
+    replay_error: str = "",
+    nondeterminism: bool = False,
+) -> CompleteDecision:
+    return CompleteDecision(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        task_token=token,
+        commands=commands,
+        replay_error=replay_error,
+        nondeterminism=nondeterminism,
+    )
+
+
+def complete_activity(
+    workflow_id: str, token: str, output: bytes = b"", *, namespace: str = DEFAULT_NAMESPACE
+) -> CompleteActivity:
+    return CompleteActivity(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        step_name="",
+        sequence=0,
+        lease_token=token,
+        failed=False,
+        output=output,
+    )
+
+
+def fail_activity(
+    workflow_id: str,
+    token: str,
+    error: str = "boom",
+    *,
+    error_type: str = "",
+    non_retryable: bool = False,
+    next_retry_delay_ms: int = -1,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> CompleteActivity:
+    return CompleteActivity(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        step_name="",
+        sequence=0,
+        lease_token=token,
+        failed=True,
+        error=error,
+        error_type=error_type,
+        non_retryable=non_retryable,
+        next_retry_delay_ms=next_retry_delay_ms,
+    )
+
+
+def fire_timer(row: TimerRow) -> FireTimer:
+    return FireTimer(
+        namespace=row.run.namespace,
+        workflow_id=row.run.workflow_id,
+        run_id=row.run.run_id,
+        kind=row.kind,
+        sequence=row.sequence,
+        fire_at_ms=row.fire_at_ms,
+    )
+
+
+def activity(
+    sequence: int,
+    name: str = "step",
+    *,
+    input: bytes = b"",
+    retry: RetryPolicy = NO_RETRY,
+    task_queue: str = "",
+    start_to_close_ms: int = 0,
+    schedule_to_close_ms: int = 0,
+    schedule_to_start_ms: int = 0,
+) -> ScheduleActivity:
+    return ScheduleActivity(
+        step_name=name,
+        sequence=sequence,
+        input=input,
+        retry=retry,
+        task_queue=task_queue,
+        start_to_close_timeout_ms=start_to_close_ms,
+        schedule_to_close_timeout_ms=schedule_to_close_ms,
+        schedule_to_start_timeout_ms=schedule_to_start_ms,
+    )
+
+
+def run_to_end(harness: EngineHarness, workflow_id: str, steps: Iterable[str]) -> None:
+    """A sequential workflow of activities, each completed at its first attempt."""
+    for sequence, name in enumerate(steps, start=1):
+        harness.decide(workflow_id, activity(sequence, name))
+        harness.do(complete_activity(workflow_id, harness.grant_activity(workflow_id, sequence)))
+    harness.decide(workflow_id, CompleteWorkflow(output=b"done"))

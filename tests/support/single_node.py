@@ -1,0 +1,391 @@
+"""A node of one, without Raft and disk: the real engine behind the ports of the API.
+
+Every command is its own entry, applied at once. Tasks go to parked polls as the leader's matching
+and grants would have it; due timers fire on `tick`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from engine_harness import EngineHarness, fire_timer, grant_activity, grant_decision
+
+from raftflow.cluster.api.server import ApiServer
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.codec.events import encode_event
+from raftflow.cluster.config import Address, Config
+from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.errors import LeaseLost, Unavailable
+from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.store.records import frame
+from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch, Command, ReturnTask
+from raftflow.engine.describe import activity_task, decision_task, lease_fate
+from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
+from raftflow.engine.rejections import Answer, Granted
+from raftflow.engine.state import Catalog, Run, RunStatus, Signal, TaskState
+
+START_MS = 1_750_000_000_000
+
+
+@dataclass(slots=True)
+class Parked:
+    kind: str
+    namespace: str
+    task_queue: str
+    names: tuple[str, ...]
+    worker_id: str
+    future: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class SingleNode:
+    """All ports in one object. ``fault`` is raised by whatever is asked next."""
+
+    harness: EngineHarness = field(default_factory=EngineHarness)
+    parked: list[Parked] = field(default_factory=list)
+    listeners: list[Callable[[Any, Batch], None]] = field(default_factory=list)
+    executed: list[Command] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)
+    fault: Exception | None = None
+    checkpointed_index: int = 0
+    snapshot_age_seconds: float = 0.0
+    handlers: dict[str, Any] = field(default_factory=dict)
+    config: Any = None
+    leader: str = "n1"
+    members: dict[str, Any] = field(default_factory=dict)
+    nonces: Any = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        self.harness.time_ms = START_MS
+
+    # ---- forwarder, reads ---------------------------------------------------------------------
+
+    async def execute(
+        self, command: Command, *, command_id: str | None = None, deadline_ms: int | None = None
+    ) -> Answer:
+        await asyncio.sleep(0)
+        self.check()
+        self.executed.append(command)
+        answer = self.apply(command)
+        self.match()
+        return answer
+
+    async def linearizable(self) -> int:
+        await asyncio.sleep(0)
+        self.check()
+        return self.harness.index
+
+    def check(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+    def apply(self, command: Command) -> Answer:
+        applied: Applied = self.harness.apply(command, advance_ms=1)
+        batch = Batch(
+            index=self.harness.index,
+            term=1,
+            time_ms=self.harness.time_ms,
+            commands=(),
+            limits=self.harness.limits,
+        )
+        for listener in self.listeners:
+            listener(applied, batch)
+        return applied.replies[0].answer
+
+    def tick(self, advance_ms: int) -> None:
+        """Let time pass and fire what is due."""
+        self.harness.time_ms += advance_ms
+        for row in list(self.harness.rows.timers.values()):
+            if row.fire_at_ms <= self.harness.time_ms:
+                self.apply(fire_timer(row))
+        self.match()
+
+    # ---- dispatch -----------------------------------------------------------------------------
+
+    async def poll_decision(
+        self,
+        namespace: str,
+        task_queue: str,
+        types: tuple[str, ...],
+        worker_id: str,
+        *,
+        timeout_ms: int,
+    ) -> Any | None:
+        return await self.park("decision", namespace, task_queue, types, worker_id, timeout_ms)
+
+    async def poll_activity(
+        self,
+        namespace: str,
+        task_queue: str,
+        names: tuple[str, ...],
+        worker_id: str,
+        *,
+        timeout_ms: int,
+    ) -> Any | None:
+        return await self.park("activity", namespace, task_queue, names, worker_id, timeout_ms)
+
+    async def park(
+        self,
+        kind: str,
+        namespace: str,
+        task_queue: str,
+        names: tuple[str, ...],
+        worker_id: str,
+        timeout_ms: int,
+    ) -> Any | None:
+        self.check()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        parked = Parked(kind, namespace, task_queue, names, worker_id, future)
+        self.parked.append(parked)
+        self.match()
+        try:
+            await asyncio.wait({future}, timeout=timeout_ms / 1_000)
+        except asyncio.CancelledError:
+            if future.done():
+                task = future.result()
+                self.return_task(task.namespace, task.workflow_id, task.token)
+            raise
+        finally:
+            if parked in self.parked:
+                self.parked.remove(parked)
+        return future.result() if future.done() else None
+
+    def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
+        self.returned.append(token)
+        self.apply(ReturnTask(namespace=namespace, workflow_id=workflow_id, token=token))
+        self.match()
+
+    async def heartbeat(
+        self,
+        namespace: str,
+        workflow_id: str,
+        lease_token: str,
+        worker_id: str,
+        details: bytes | None,
+    ) -> None:
+        self.check()
+        parts = parse_token(lease_token)
+        if parts is None:
+            raise LeaseLost("the lease token is not one of ours")
+        run = self.harness.rows.load_run(RunKey(namespace, workflow_id, parts.run_id))
+        fate = lease_fate(run, parts.number, lease_token)
+        if not fate.held:
+            raise LeaseLost(fate.message, cancelled=fate.cancelled)
+
+    def match(self) -> None:
+        """Hand queued tasks to polls until nothing fits any more."""
+        while self._match_one():
+            pass
+
+    def _match_one(self) -> bool:
+        for key in list(self.harness.rows.runs):
+            run = self.harness.rows.load_run(key)
+            assert run is not None
+            if run.decision.state is TaskState.QUEUED:
+                poll = self._poll("decision", key, run.task_queue, run.workflow_type)
+                if poll is not None:
+                    self._grant(poll, run, 0)
+                    return True
+            for step in run.steps:
+                if step.task.state is TaskState.QUEUED:
+                    poll = self._poll("activity", key, step.task_queue, step.name)
+                    if poll is not None:
+                        self._grant(poll, run, step.sequence)
+                        return True
+        return False
+
+    def _poll(self, kind: str, key: RunKey, task_queue: str, name: str) -> Parked | None:
+        for poll in self.parked:
+            fits = poll.kind == kind and poll.namespace == key.namespace
+            fits = fits and poll.task_queue == task_queue and not poll.future.done()
+            if fits and (not poll.names or name in poll.names):
+                return poll
+        return None
+
+    def _grant(self, poll: Parked, run: Run, sequence: int) -> None:
+        nonce = f"n{next(self.nonces)}"
+        command = (
+            grant_activity(run, sequence, nonce=nonce)
+            if sequence
+            else grant_decision(run, nonce=nonce)
+        )
+        assert isinstance(self.apply(command), Granted)
+        granted = self.harness.rows.load_run(run.key)
+        assert granted is not None
+        self.parked.remove(poll)
+        poll.future.set_result(
+            activity_task(granted, granted.steps[sequence - 1])
+            if sequence
+            else decision_task(granted, self.harness.limits)
+        )
+
+    # ---- replica, store -----------------------------------------------------------------------
+
+    @property
+    def applied_index(self) -> int:
+        return self.harness.index
+
+    @property
+    def catalog(self) -> Catalog:
+        rows = self.harness.rows
+        return Catalog(namespaces=dict(rows.namespaces), types=set(rows.types))
+
+    async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None:
+        rows = self.harness.rows
+        run_id = run_id or rows.current.get(WorkflowKey(namespace, workflow_id), "")
+        return rows.load_run(RunKey(namespace, workflow_id, run_id))
+
+    async def written(self, index: int) -> None:
+        assert index <= self.harness.index
+
+    def subscribe(self, listener: Callable[[Any, Batch], None]) -> None:
+        self.listeners.append(listener)
+
+    async def list_runs(self, wanted: RunFilter) -> RunPage:
+        if wanted.cursor and not wanted.cursor.isdigit():
+            raise BadCursor(wanted.cursor)
+        runs = [
+            run
+            for run in self.summaries()
+            if run.key.namespace == wanted.namespace
+            and (not wanted.statuses or run.status in wanted.statuses)
+            and (not wanted.workflow_type or run.workflow_type == wanted.workflow_type)
+            and wanted.query.lower() in f"{run.key.workflow_id}\n{run.workflow_type}".lower()
+        ]
+        start = int(wanted.cursor or 0) + wanted.offset
+        page = runs[start : start + wanted.limit]
+        more = start + wanted.limit < len(runs)
+        cursor = str(start + wanted.limit) if more else ""
+        return RunPage(total=len(runs), total_exact=True, runs=page, next_cursor=cursor)
+
+    async def runs_of(self, workflow: WorkflowKey) -> Sequence[RunSummary]:
+        wanted = (workflow.namespace, workflow.workflow_id)
+        return [r for r in self.summaries() if (r.key.namespace, r.key.workflow_id) == wanted]
+
+    def summaries(self) -> list[RunSummary]:
+        return [
+            RunSummary(
+                key=run.key,
+                workflow_type=run.workflow_type,
+                task_queue=run.task_queue,
+                status=run.status,
+                started_ms=run.started_ms,
+                updated_ms=run.updated_ms,
+                closed_ms=run.closed_ms,
+                history_length=run.history_length,
+            )
+            for run in reversed(self.harness.rows.runs.values())
+        ]
+
+    async def signals_of(self, run: RunKey) -> Sequence[Signal]:
+        return [s for _, s in sorted(self.harness.rows.signals.get(run, {}).items())]
+
+    async def events(self, run: RunKey, *, start: int, limit: int) -> Sequence[bytes]:
+        self.check()
+        events = self.harness.rows.events[run][start - 1 : start - 1 + limit]
+        return [frame(encode_event(event)) for event in events]
+
+    async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
+        found: dict[RunStatus, int] = {}
+        for run in self.summaries():
+            if run.key.namespace == namespace:
+                found[run.status] = found.get(run.status, 0) + 1
+        return found
+
+    # ---- consensus, clock ---------------------------------------------------------------------
+
+    @property
+    def channel(self) -> SingleNode:
+        return self
+
+    def register(self, method: str, handler: Any) -> None:
+        self.handlers[method] = handler
+
+    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
+        raise Unavailable(f"no peer {peer}")
+
+    def status(self) -> Any:
+        index = self.harness.index
+        return SimpleNamespace(
+            role=Role.LEADER,
+            term=1,
+            leader=self.leader,
+            commit_index=index,
+            flushed_index=index,
+            leader_contact_s=0.0,
+            peers={},
+            elections=(),
+        )
+
+    def peers(self) -> Mapping[str, Any]:
+        own = SimpleNamespace(
+            id="n1",
+            http="127.0.0.1:8233",
+            grpc="127.0.0.1:7233",
+            raft="127.0.0.1:9233",
+            metrics="127.0.0.1:9090",
+            version="0.1.0",
+            connected=True,
+        )
+        return {"n1": own, **self.members}
+
+    def wall_ms(self) -> int:
+        return self.harness.time_ms
+
+
+def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
+    http, grpc, metrics = (Address("127.0.0.1", port) for port in ports)
+    return Config(
+        http_addr=http, grpc_addr=grpc, metrics_addr=metrics, data_dir=data_dir, **settings
+    )
+
+
+def services(node: SingleNode, config: Config) -> NodeServices:
+    return NodeServices(
+        config=config,
+        forwarder=node,
+        reads=node,
+        dispatch=node,
+        replica=node,
+        store=node,
+        consensus=node,
+        metrics=Metrics(),
+        clock=node,
+    )
+
+
+@dataclass(slots=True)
+class Served:
+    """A single node behind real sockets."""
+
+    node: SingleNode
+    server: ApiServer
+    services: NodeServices
+
+    @property
+    def http(self) -> str:
+        return f"http://{self.services.config.http_addr}"
+
+    @property
+    def grpc(self) -> str:
+        return str(self.services.config.grpc_addr)
+
+    @property
+    def metrics(self) -> str:
+        return f"http://{self.services.config.metrics_addr}"
+
+
+async def serve(config: Config) -> Served:
+    node = SingleNode()
+    ports = services(node, config)
+    server = ApiServer(ports)
+    await server.start()
+    return Served(node, server, ports)

@@ -1,0 +1,367 @@
+"""Sequences of commands as a cluster may see them: sensible, late, repeated, and garbage.
+
+An ``Operation`` is a wish in small numbers ("complete some activity token that was ever out"), so
+that hypothesis can shrink it. The ``Player`` turns wishes into commands against the present rows of
+a harness and remembers every token and command, for whoever wants to use them again too late.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+
+import engine_harness as make
+from engine_harness import EngineHarness
+from hypothesis import strategies as st
+
+from raftflow.engine import commands as cmd
+from raftflow.engine.commands import (
+    AwaitSignal,
+    Command,
+    CompleteWorkflow,
+    FailWorkflow,
+    IdConflictPolicy,
+    IdReusePolicy,
+    StartTimer,
+    WorkflowCommand,
+)
+from raftflow.engine.rejections import Granted
+from raftflow.engine.retry import RetryPolicy
+from raftflow.engine.state import Run, StepStatus, TaskState
+
+WORKFLOWS = ("a", "b", "c")
+NAMESPACES = ("default", "default", "default", "other", "missing")
+NAMES = ("go", "stop")
+ADVANCES_MS = (0, 0, 0, 1, 50, 5_000, 40_000, 700_000)
+RETRIES = (
+    RetryPolicy(),
+    RetryPolicy(max_attempts=3),
+    RetryPolicy(max_attempts=0, initial_backoff_ms=100, max_backoff_ms=1_000),
+    RetryPolicy(max_attempts=4, initial_backoff_ms=7, non_retryable_error_types=("Fatal",)),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """``kind`` picks the wish; the small numbers pick among what there is."""
+
+    kind: int
+    a: int
+    b: int
+    c: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wish:
+    """A batch: operations, or a ready-made garbage command."""
+
+    advance: int
+    operations: tuple[Operation, ...]
+    garbage: Command | None = None
+
+
+def operations() -> st.SearchStrategy[Operation]:
+    small = st.integers(0, 11)
+    return st.builds(Operation, st.integers(0, len(_WISHES) - 1), small, small, small)
+
+
+def garbage() -> st.SearchStrategy[Command]:
+    """Any value in any field, as far as the wire can carry it."""
+    ints = st.integers(-(2**63), 2**63 - 1)
+    with_int = st.one_of(ints, st.integers(-1, 3))
+    texts = st.one_of(st.text(max_size=6), st.sampled_from(["", "a", "default", "r0"]))
+    retries = st.builds(
+        RetryPolicy,
+        max_attempts=with_int,
+        initial_backoff_ms=with_int,
+        max_backoff_ms=with_int,
+        backoff_coefficient_milli=with_int,
+    )
+    by_type = {int: with_int, str: texts, bytes: st.binary(max_size=4), bool: st.booleans()}
+    hints = {"int": int, "str": str, "bytes": bytes, "bool": bool}
+
+    def any_of(kind: type) -> st.SearchStrategy[Command]:
+        fields = {}
+        for field in dataclasses.fields(kind):
+            name = str(field.type)
+            if name in hints:
+                fields[field.name] = by_type[hints[name]]
+            elif name == "RetryPolicy":
+                fields[field.name] = retries
+            elif name == "tuple[WorkflowCommand, ...]":
+                fields[field.name] = st.lists(inner, max_size=3).map(tuple)
+            elif name == "tuple[str, ...]":
+                fields[field.name] = st.lists(texts, max_size=3).map(tuple)
+            else:
+                fields[field.name] = st.sampled_from(getattr(cmd, name))
+        return st.builds(kind, **fields)
+
+    inner = st.one_of([any_of(kind) for kind in cmd.WorkflowCommand.__args__])
+    return st.one_of([any_of(kind) for kind in cmd.Command.__args__])
+
+
+def wishes(max_size: int = 60) -> st.SearchStrategy[list[Wish]]:
+    batch = st.lists(operations(), min_size=1, max_size=3).map(tuple)
+    wish = st.builds(
+        Wish,
+        st.integers(0, len(ADVANCES_MS) - 1),
+        batch,
+        st.one_of(st.none(), st.none(), garbage()),
+    )
+    return st.lists(wish, min_size=1, max_size=max_size)
+
+
+def random_wishes(seed: int, count: int) -> list[Wish]:
+    """The same without hypothesis, for other processes and long runs."""
+    rng = random.Random(seed)
+
+    def operation() -> Operation:
+        return Operation(
+            rng.randrange(len(_WISHES)), rng.randrange(12), rng.randrange(12), rng.randrange(12)
+        )
+
+    return [
+        Wish(
+            rng.randrange(len(ADVANCES_MS)),
+            tuple(operation() for _ in range(rng.randint(1, 3))),
+        )
+        for _ in range(count)
+    ]
+
+
+class Player:
+    """Plays wishes and keeps the batches that came of them, to be played again elsewhere."""
+
+    def __init__(self, harness: EngineHarness) -> None:
+        self.harness = harness
+        self.batches: list[tuple[int, tuple[Command, ...]]] = []
+        self.tokens: list[tuple[str, str, str]] = []  # (namespace, workflow, token), ever granted
+        self._said: list[Command] = []
+        self._number = 0
+
+    def begin(self) -> None:
+        """What nearly every sequence needs."""
+        self._apply(
+            0,
+            (
+                cmd.CreateNamespace(namespace="other", retention_ms=0, request_id=""),
+                cmd.RegisterTypes(namespace="default", workflow_types=("Order",)),
+                cmd.RegisterTypes(namespace="other", workflow_types=("Order",)),
+            ),
+        )
+
+    def play(self, wish: Wish) -> None:
+        commands = [self._command(each) for each in wish.operations]
+        if wish.garbage is not None:
+            commands.append(wish.garbage)
+        self._apply(ADVANCES_MS[wish.advance], tuple(c for c in commands if c is not None))
+
+    def number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first, as their rows tell them."""
+        loaded = [self.harness.rows.load_run(key) for key in self.harness.rows.runs]
+        return [run for run in loaded if run is not None]
+
+    def _command(self, operation: Operation) -> Command | None:
+        return _WISHES[operation.kind](self, operation)
+
+    def _apply(self, advance_ms: int, commands: tuple[Command, ...]) -> None:
+        self.batches.append((advance_ms, commands))
+        self._said += commands
+        applied = self.harness.apply(*commands, advance_ms=advance_ms)
+        for command, reply in zip(commands, applied.replies, strict=True):
+            if isinstance(reply.answer, Granted):
+                assert isinstance(command, cmd.GrantActivity | cmd.GrantDecision)
+                self.tokens.append((command.namespace, command.workflow_id, reply.answer.token))
+
+    # ---- wishes -------------------------------------------------------------------------------
+
+    def start(self, op: Operation) -> Command:
+        return make.start(
+            WORKFLOWS[op.a % 3],
+            "Unknown" if op.c == 11 else "Order",
+            run_id=f"r{self.number()}",
+            namespace=NAMESPACES[op.b % 5],
+            execution_timeout_ms=(0, 0, 60_000)[op.c % 3],
+            reuse=IdReusePolicy(op.b % 3),
+            conflict=IdConflictPolicy(op.c % 2),
+            request_id=f"q{op.c}" if op.c > 8 else "",
+        )
+
+    def signal(self, op: Operation) -> Command:
+        return make.signal(
+            WORKFLOWS[op.a % 3],
+            NAMES[op.b % 2],
+            b"%d" % op.c,
+            namespace=NAMESPACES[op.b % 5],
+            request_id=f"s{op.c}" if op.c > 8 else "",
+        )
+
+    def end(self, op: Operation) -> Command:
+        kind = cmd.TerminateRun if op.b % 2 else cmd.CancelRun
+        return kind(
+            namespace="default",
+            workflow_id=WORKFLOWS[op.a % 3],
+            run_id=f"r{op.c}" if op.c > 8 else "",
+            reason="enough",
+            request_id=f"e{op.c}" if op.c > 9 else "",
+        )
+
+    def grant_decision(self, op: Operation) -> Command | None:
+        runs = [r for r in self.runs() if r.decision.state is TaskState.QUEUED] or self.runs()
+        if not runs:
+            return None
+        return make.grant_decision(runs[op.a % len(runs)], nonce=f"d{self.number()}")
+
+    def grant_activity(self, op: Operation) -> Command | None:
+        queued = [
+            (run, step.sequence)
+            for run in self.runs()
+            for step in run.steps
+            if step.task.state is TaskState.QUEUED or op.c == 11
+        ]
+        if not queued:
+            return None
+        run, sequence = queued[op.a % len(queued)]
+        return make.grant_activity(
+            run, sequence, nonce=f"a{self.number()}", attempt=op.c if op.c == 10 else 0
+        )
+
+    def decide(self, op: Operation) -> Command | None:
+        live = [r for r in self.runs() if r.decision.state is TaskState.LEASED]
+        if not live or op.a == 11:
+            return self.decide_late(op)
+        run = live[op.a % len(live)]
+        return make.complete_decision(
+            run.key.workflow_id,
+            run.decision.token,
+            *self._program(run, op),
+            namespace=run.key.namespace,
+            replay_error="broken" if op.b == 11 else "",
+            nondeterminism=op.c % 2 == 0,
+        )
+
+    def decide_late(self, op: Operation) -> Command | None:
+        if not self.tokens:
+            return None
+        namespace, workflow, token = self.tokens[op.b % len(self.tokens)]
+        return make.complete_decision(
+            workflow if op.c else "b",
+            token,
+            StartTimer(step_name="t", sequence=1, delay_ms=1),
+            namespace="other" if op.c == 1 else namespace,
+        )
+
+    def complete(self, op: Operation) -> Command | None:
+        live = [
+            (run, step.task.token)
+            for run in self.runs()
+            for step in run.steps
+            if step.task.state is TaskState.LEASED
+        ]
+        if live and op.a < 9:
+            run, token = live[op.a % len(live)]
+            namespace, workflow = run.key.namespace, run.key.workflow_id
+        elif self.tokens:
+            namespace, workflow, token = self.tokens[op.a % len(self.tokens)]
+        else:
+            return None
+        if op.b % 3 == 0:
+            return make.fail_activity(
+                workflow,
+                token,
+                error_type="Fatal" if op.c % 4 == 0 else "",
+                next_retry_delay_ms=9 if op.c == 7 else -1,
+                namespace=namespace,
+            )
+        if op.b == 10:
+            return cmd.RecordHeartbeat(
+                namespace=namespace, workflow_id=workflow, lease_token=token, details=b"50%"
+            )
+        return make.complete_activity(workflow, token, b"%d" % (op.c % 2), namespace=namespace)
+
+    def give_back(self, op: Operation) -> Command | None:
+        if not self.tokens:
+            return None
+        recent = self.tokens[-4:] if op.c % 3 else self.tokens
+        namespace, workflow, token = recent[op.a % len(recent)]
+        kind = cmd.ReturnTask if op.b % 2 else cmd.ExpireLease
+        return kind(namespace=namespace, workflow_id=workflow, token=token)
+
+    def fire(self, op: Operation) -> Command | None:
+        rows = list(self.harness.rows.timers.values())
+        due = [row for row in rows if row.fire_at_ms <= self.harness.time_ms] or rows
+        if not due:
+            return None
+        row = due[op.a % len(due)]
+        if op.c == 11:
+            row = dataclasses.replace(row, fire_at_ms=row.fire_at_ms - 1)
+        return make.fire_timer(row)
+
+    def say_again(self, op: Operation) -> Command | None:
+        recent = self._said[-12:]
+        return recent[op.a % len(recent)] if recent else None
+
+    def forget(self, op: Operation) -> Command:
+        return cmd.ForgetRequests(before_ms=self.harness.time_ms + op.a - 5, limit=op.b)
+
+    def _program(self, run: Run, op: Operation) -> list[WorkflowCommand]:
+        """A few commands; now and then with a wrong sequence or something after the end."""
+        out: list[WorkflowCommand] = []
+        sequence = len(run.steps) + (1 if op.b != 10 else 3)
+        for n in range(op.b % 4):
+            choice = (op.c + n) % 6
+            if choice < 2:
+                retry = RETRIES[(op.a + n) % len(RETRIES)]
+                out.append(
+                    make.activity(
+                        sequence,
+                        "act",
+                        input=b"in",
+                        retry=retry,
+                        start_to_close_ms=(0, 0, 40)[op.c % 3],
+                        schedule_to_close_ms=(0, 0, 0, 300)[op.a % 4],
+                        schedule_to_start_ms=(0, 0, 200)[op.b % 3],
+                    )
+                )
+            elif choice < 4:
+                out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
+            else:
+                delay_ms = (0, 30, 5_000)[op.a % 3]
+                out.append(StartTimer(step_name="t", sequence=sequence, delay_ms=delay_ms))
+            sequence += 1
+        nothing_left = not any(step.status is StepStatus.SCHEDULED for step in run.steps)
+        if op.c > 9 or (nothing_left and not out):
+            out.append(CompleteWorkflow(output=b"ok"))
+        elif op.c == 9:
+            out.insert(op.a % (len(out) + 1), FailWorkflow(error="no", cancelled=op.b == 1))
+        return out
+
+
+_WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
+    Player.start,
+    Player.start,
+    Player.signal,
+    Player.signal,
+    Player.end,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.decide,
+    Player.decide,
+    Player.decide,
+    Player.decide_late,
+    Player.grant_activity,
+    Player.grant_activity,
+    Player.complete,
+    Player.complete,
+    Player.give_back,
+    Player.fire,
+    Player.fire,
+    Player.say_again,
+    Player.forget,
+)
