@@ -75,6 +75,7 @@ def test_threads_spread_over_the_nodes(node: Node, other: Node) -> None:
     assert len(node.served) == len(other.served) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["reset", "reset after", "half", "html", "503", "429"])
 def test_a_fault_is_outlived_with_one_effect(cluster: FakeCluster, node: Node, fault: str) -> None:
     connection = Connection([node.address])

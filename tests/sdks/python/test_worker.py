@@ -21,7 +21,7 @@ from raftflow_sdk import ActivityFailure, ActivityInfo, Context, Worker
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    return FakeCluster(park=0.5)
+    return FakeCluster(park=0.1)
 
 
 @pytest.fixture
@@ -291,6 +291,7 @@ def test_stopping_does_not_wait_for_polls(cluster: FakeCluster, node: Node) -> N
     assert time.monotonic() - began < 2.0
 
 
+@pytest.mark.slow
 def test_a_poll_that_is_refused_is_logged_and_tried_again(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
