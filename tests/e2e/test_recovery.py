@@ -148,31 +148,38 @@ def test_killed_in_the_middle_of_a_decision(shared: tuple[DevCluster, WorkerProc
         "task_token": task["task_token"],
         "command": {"type": "complete_workflow", "output": "by hand"},
     }
-    try:
-        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
-    except HttpError as error:
-        assert error.status == 409  # its deadline struck first: it is handed out again
+    # Its deadline of two seconds may strike first: then it is handed out again.
+    if not completes(cluster, answer):
         again = cluster.call(
             cluster.ids()[1], "GET", "/api/workflow-tasks?types=ByHand&worker_id=hand"
         )
-        answer["task_token"] = again["task_token"]
-        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
+        assert completes(cluster, {**answer, "task_token": again["task_token"]})
     assert finish(cluster, "decision")["output"] == "by hand"
+
+
+def completes(cluster: DevCluster, answer: dict[str, Any]) -> bool:
+    try:
+        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
+    except HttpError as error:
+        if error.status != 409:
+            raise
+        return False
+    return True
 
 
 def test_killed_in_a_retry_backoff(shared: tuple[DevCluster, WorkerProcess]) -> None:
     cluster, worker = shared
     start(cluster, "Retrier", "flaky")
     wait_for("the first attempt failed", lambda: worker.calls()["flaky flaky"] == 1)
-    backing_off = wait_for(
-        "the step backs off",
-        lambda: any(w["kind"] == "RETRY" for w in cluster.describe("n1", "flaky")["waiting_on"]),
-    )
-    assert backing_off
+    wait_for("the step backs off", lambda: backs_off(cluster.describe("n1", "flaky")))
     kill_all_and_restart(cluster)
     run = finish(cluster, "flaky")
     assert run["status"] == "COMPLETED"
     assert run["steps"][0]["attempts"] == worker.calls()["flaky flaky"] == 2
+
+
+def backs_off(run: dict[str, Any]) -> bool:
+    return any("after a pause" in wait["detail"] for wait in run["waiting_on"])
 
 
 def test_a_closed_run_stays_as_it_was(shared: tuple[DevCluster, WorkerProcess]) -> None:
