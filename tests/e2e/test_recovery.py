@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DevCluster, WorkerProcess]]:
     """One cluster and one worker for all: each test kills every node once."""
     directory = tmp_path_factory.mktemp("recovery")
-    settings = {"RAFTFLOW_LEASE_MS": "3000", "RAFTFLOW_DECISION_TIMEOUT_MS": "2000"}
+    settings = {"RAFTFLOW_LEASE_MS": "8000", "RAFTFLOW_DECISION_TIMEOUT_MS": "2000"}
     with (
         dev_cluster(directory / "cluster", environment=settings) as cluster,
         worker_process(directory, cluster.addresses()) as worker,
@@ -45,7 +45,7 @@ def kill_all_and_restart(cluster: DevCluster) -> None:
     cluster.kill(*cluster.ids())
     for node_id in cluster.ids():
         cluster.start_node(node_id)
-    cluster.leader()
+    cluster.wait_all_serve()
 
 
 def finish(cluster: DevCluster, workflow_id: str) -> dict[str, Any]:
@@ -102,6 +102,7 @@ def test_a_timer_that_came_due_while_all_were_down_fires_at_once(
     wait_for_wall_clock(3.2)
     for node_id in cluster.ids():
         cluster.start_node(node_id)
+    cluster.wait_all_serve()
     run = finish(cluster, "timer")
     assert run["status"] == "COMPLETED"
     assert worker.calls()["one timer"] == worker.calls()["two timer"] == 1
