@@ -123,7 +123,7 @@ class Metrics:
         )
         self.loop_lag = Gauge(
             "workflowd_loop_lag_seconds",
-            "Longest delay of the event loop since the last scrape.",
+            "Longest delay of the event loop over the last seconds.",
             registry=registry,
         )
         self.clock_skew = Gauge(

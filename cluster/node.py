@@ -161,6 +161,8 @@ class Node:
         consensus.on_flush = self.metrics.fsync.observe
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
+        self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
+        self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, consensus: Consensus, store: Store) -> NodeServices:
         return NodeServices(

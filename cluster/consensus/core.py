@@ -145,7 +145,6 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             raise ValueError("node_id must be one of the voters, and voters must differ")
         self.callbacks = callbacks
         self._id = node_id
-        self._timing = timing
         self._journal = journal
         self._heartbeat = timing.heartbeat_ms / 1000
         self._election_min = timing.election_min_ms / 1000
@@ -155,7 +154,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._pre_vote = PreVote(node_id, voters)
         self._voted_for_us: set[str] = set()
         self._leader_contact = LONG_AGO
-        self._last_tick = self._no_deadlines_before = engine.monotonicTime()
+        self._last_tick = engine.monotonicTime()
+        self._no_deadlines_before = LONG_AGO
         self._reason = "start"
         self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
         self._counters = Counters()
@@ -182,8 +182,6 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = 0.0
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
-        if journal.flushed_index < journal.last_index:
-            callbacks.wants_flush()
 
     # ---------------------------------------------------------------- what the surroundings call
 
@@ -352,10 +350,12 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Rows 2, 9, 11, 14: stock counts unflushed entries, makes dumps, retries failed applies,
         and starts an election before it has looked at its sockets."""
         now = engine.monotonicTime()
-        if now - self._last_tick > 2 * self._heartbeat:
-            # The process was paused: what the sockets hold is read before any deadline counts.
-            self._no_deadlines_before = now + self._heartbeat
+        late = now - self._last_tick > 2 * self._heartbeat
         self._last_tick = now
+        if late and now - self._no_deadlines_before > self._election_min:
+            # The process was paused: what the sockets hold is read before any deadline counts.
+            # Not again and again, or a node that is always late would never look at its deadlines.
+            self._no_deadlines_before = now + self._heartbeat
         if now >= self._no_deadlines_before:
             self._check_deadlines(now)
         self.__applyLogEntries()
@@ -384,6 +384,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _ask_first(self, now: float) -> None:
         """Row 14: the election deadline passes through a pre-vote."""
         self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        self.__raftLeader = None
         self._reason = self._reason or "no word from a leader"
         self._counters.pre_votes += 1
         self._pre_vote.start(self.__raftCurrentTerm + 1)
@@ -460,6 +461,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if term != self.__raftCurrentTerm:
             self._following = Following()
             self._voted_for_us = {self._id}
+            self._leader_contact = LONG_AGO
         super().__setCurrentTerm(term, votedForNodeId)
 
     def __setState(self, newState: int) -> None:
@@ -609,9 +611,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if not self.__transferInProgress:
             self.__raftElectionDeadline = now + self.__generateRaftTimeout()
         self._pre_vote.stop()
-        self._leader_contact = now
         self.__raftLeader = node
         self.__setState(FOLLOWER)
+        self._leader_contact = now
 
     def _append(self, node: Node, message: Message) -> None:
         prev, prev_term = message["prevLogIdx"], message["prevLogTerm"]

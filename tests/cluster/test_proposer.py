@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec import commands as codec
 from raftflow.cluster.consensus.types import NotLeader, Proposed, Role
@@ -107,8 +108,7 @@ async def test_the_same_id_twice_has_one_effect_and_two_answers() -> None:
 async def test_on_step_down_each_call_learns_what_is_known_of_it() -> None:
     proposer, consensus = make()
     proposed = [submit(proposer, f"p{n}") for n in range(MAX_ENTRIES_IN_FLIGHT)]
-    for call in proposed:
-        await turn()
+    await turn()
     pending = submit(proposer, "not-yet")
     while proposer.pending < MAX_ENTRIES_IN_FLIGHT + 1:
         await turn()
@@ -124,7 +124,7 @@ async def test_on_step_down_each_call_learns_what_is_known_of_it() -> None:
 
 
 async def test_an_entry_overwritten_by_another_term_was_surely_not_applied() -> None:
-    proposer, consensus = make()
+    proposer, _ = make()
     call = submit(proposer, "c")
     await turn()
     other = Batch(index=1, term=9, time_ms=5, commands=(), limits=DEFAULT_LIMITS)
@@ -151,7 +151,7 @@ async def test_nothing_is_stamped_before_a_majority_of_clocks_is_known() -> None
 
 
 async def test_a_full_queue_refuses_with_its_cause() -> None:
-    proposer, consensus = make(voters=3)  # no clocks: nothing leaves the queue
+    proposer, _ = make(voters=3)  # no clocks: nothing leaves the queue
     big = b"x" * (MAX_PENDING_BYTES // 4)
     calls = [asyncio.ensure_future(proposer.submit(f"c{n}", big)) for n in range(4)]
     await turn()

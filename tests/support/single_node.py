@@ -60,6 +60,7 @@ class SingleNode:
     handlers: dict[str, Any] = field(default_factory=dict)
     config: Any = None
     leader: str = "n1"
+    silence_s: float | None = 0.0
     members: dict[str, Any] = field(default_factory=dict)
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -320,7 +321,7 @@ class SingleNode:
             leader=self.leader,
             commit_index=index,
             flushed_index=index,
-            leader_contact_s=0.0,
+            leader_contact_s=self.silence_s,
             peers={},
             elections=(),
         )

@@ -33,7 +33,7 @@ def heartbeats(node: Node) -> Iterator[Heartbeats]:
     heartbeats.stop()
 
 
-def lease(cluster: FakeCluster, heartbeats: Heartbeats, token: str, ms: int = 150) -> Lease:
+def lease(cluster: FakeCluster, heartbeats: Heartbeats, token: str, ms: int = 300) -> Lease:
     task: dict[str, Any] = {
         "workflow_id": "w",
         "run_id": "r",
@@ -53,7 +53,7 @@ def test_a_lease_is_renewed_for_as_long_as_it_is_held(
 ) -> None:
     held = lease(cluster, heartbeats, "a")
     with heartbeats.holding(held):
-        cluster.wait(lambda: len(cluster.heartbeats) >= 5)
+        cluster.wait(lambda: len(cluster.heartbeats) >= 3)
         assert held.remaining() > 0
         assert not held.info.lease_lost.is_set()
     assert cluster.heartbeats[0] == {
@@ -126,7 +126,7 @@ def test_an_unreachable_cluster_is_a_lost_lease_in_the_end(
     began = time.monotonic()
     with heartbeats.holding(held):
         assert held.info.lease_lost.wait(5)
-    assert time.monotonic() - began >= 0.15
+    assert time.monotonic() - began >= 0.3
     assert not held.info.cancelled.is_set()
 
 

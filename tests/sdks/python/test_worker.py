@@ -229,12 +229,13 @@ def test_a_lost_lease_is_told_to_the_code(
     assert cluster.outcomes == {}
 
 
+@pytest.mark.slow
 def test_a_completion_outlives_an_outage_longer_than_the_lease(
     cluster: FakeCluster, node: Node
 ) -> None:
     """Heartbeats put the end of the lease off while only completions fail."""
-    cluster.lease_ms = 300
-    node.faults.extend([("/api/activity-tasks/complete", "503")] * 6)
+    cluster.lease_ms = 900
+    node.faults.extend([("/api/activity-tasks/complete", "503")] * 7)
     run = cluster.start("Order", "w")
     with one_activity(cluster, node, lambda _: "kept"):
         assert cluster.wait_closed(run) == "COMPLETED"
