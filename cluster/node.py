@@ -40,6 +40,7 @@ from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
+from raftflow.engine.invariants import wakeup_problem
 from raftflow.engine.limits import Limits
 from raftflow.raftlog.journal import LogEntry
 
@@ -215,6 +216,11 @@ class Node:
         exit_process(error)
 
     def _count(self, applied: Applied, _batch: Batch) -> None:
+        for run in applied.changes.runs.values():
+            problem = wakeup_problem(run)
+            if problem is not None:
+                log.error("invariant_violated", run_id=run.key.run_id, problem=problem)
+                self.metrics.invariant_violations.inc()
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
 
