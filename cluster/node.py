@@ -226,6 +226,7 @@ class Node:
             commit_index=status.commit_index,
             applied_index=self.replica.applied_index,
             elections=status.counters.elections,
+            messages_sent=status.counters.messages_sent,
             proposals_pending=self.proposer.pending,
             snapshot_age_seconds=self.replica.snapshot_age_seconds,
         )

@@ -2,10 +2,12 @@
 
 A killed process leaves everything it wrote. A power loss leaves what was synced, and of the rest
 any part: each later write whole, cut short or not at all, and a beginning of the directory changes.
+A sync that fails says so once; what it should have written stays readable, and is never written.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 
@@ -30,7 +32,11 @@ class _File:
 
     def sync(self) -> None:
         if self.unsynced:
-            self.synced = bytes(self.data)
+            # Not all of `data`: what a failed sync gave up never gets to the disk.
+            synced = bytearray(self.synced)
+            for offset, raw in self.unsynced:
+                _put(synced, offset, raw)
+            self.synced = bytes(synced)
             self.unsynced.clear()
 
     def lose_power(self, rng: random.Random) -> None:
@@ -59,12 +65,14 @@ class SimDisk:
         self._locked = False
         self._next_fd = 3
         self.stop_at_sync = False
+        self.fail_at_sync = False
+        self.failed = False
 
     # -- crashes
 
     def kill_process(self) -> None:
         self._open.clear()
-        self._locked = False
+        self._locked = self.fail_at_sync = self.failed = False
 
     def lose_power(self, rng: random.Random) -> None:
         self.kill_process()
@@ -118,6 +126,10 @@ class SimDisk:
 
     def fdatasync(self, fd: int) -> None:
         self._stop()
+        if self.fail_at_sync:
+            self.fail_at_sync, self.failed = False, True
+            self._open[fd].unsynced.clear()
+            raise OSError(errno.EIO, "input/output error")
         self._open[fd].sync()
 
     def rename(self, source: str, target: str) -> None:

@@ -298,6 +298,12 @@ def deadlines_come_before_the_sockets(self: Any, timeToWait: float = 0.0) -> Non
 original_on_tick = Core._onTick
 
 
+@mutant(14, Core, "_onTick")
+def late_nodes_never_look_at_their_deadlines(self: Any, timeToWait: float = 0.0) -> None:
+    self._no_deadlines_before = min(self._no_deadlines_before, self._last_tick) - 1.0
+    original_on_tick(self, timeToWait)
+
+
 # -- row 15: reads
 
 

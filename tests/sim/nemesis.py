@@ -36,6 +36,7 @@ class Nemesis:
                 (4, self._power_loss),
                 (1, self._power_loss_everywhere),
                 (2, self._slow_disk),
+                (2, self._disk_error),
             ]
         world.clock.after(1.2, self._strike)
 
@@ -176,5 +177,19 @@ class Nemesis:
         to = self._rng.choice([None, *others])
         self._log(f"transfer leadership from {node.name} to {to}")
         started = node.core.transfer_leadership(to)
-        node.core.tick()
+        node.do(node.core.tick)
         return started
+
+    def _disk_error(self) -> bool:
+        """Its next fsync fails, and the page cache goes on as if nothing had happened."""
+        node = self._victim()
+        if node is None:
+            return False
+        self._log(f"the next fsync of {node.name} fails")
+        node.disk.fail_at_sync = True
+
+        def count() -> None:
+            self.effective["disk_error"] += not node.disk.fail_at_sync
+
+        self._world.clock.after(0.5, count)
+        return False

@@ -15,6 +15,7 @@ from pysyncobj.transport import Transport
 from raftflow.cluster.consensus import wire
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.types import Role, SnapshotManifest
+from raftflow.raftlog.errors import JournalError
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
 from tests.sim.checkers import Violation
@@ -105,6 +106,7 @@ class SimNode:
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
         self.flush_s = 0.001
+        self.tick_s = TICK_S
         self.flushes = 0
         self.alive = False
         self.incarnation = 0
@@ -166,6 +168,7 @@ class SimNode:
             except PowerLost:
                 pass
         self.alive = False
+        self.journal._broken = None  # The checkers go on reading what it had on disk.
         self.world.network.detach(self.name, reset=not power)
         if power:
             self.disk.lose_power(self.rng)
@@ -187,7 +190,7 @@ class SimNode:
                 if not self.alive or self.paused:
                     self.inbox.extend(inbox[position:])
                     return
-                self._guard(event)
+                self.do(event)
 
     def _later(
         self, delay_s: float, event: Callable[[], None], *, even_paused: bool = False
@@ -199,19 +202,27 @@ class SimNode:
                 if self.paused and not even_paused:
                     self.inbox.append(event)
                 else:
-                    self._guard(event)
+                    self.do(event)
 
         self.world.clock.after(delay_s, happen)
 
-    def _guard(self, event: Callable[[], None]) -> None:
-        event()
-        self.world.checks.after_step(self)
+    def do(self, event: Callable[[], None]) -> None:
+        try:
+            event()
+        except FailStop:
+            if not self.disk.failed:
+                raise
+            self.world.trace(f"{self.name} ends itself: its disk failed")
+            self.kill(power=False)
+            self.world.restart_after(self, self.rng.uniform(0.05, 0.5))
+        else:
+            self.world.checks.after_step(self)
 
     # -- what the driver does
 
     def _tick(self) -> None:
         self.core.tick()
-        self._later(TICK_S, self._tick)
+        self._later(self.tick_s, self._tick)
 
     def _deliver(self, source: str, raw: bytes) -> None:
         def receive() -> None:
@@ -230,7 +241,7 @@ class SimNode:
         if self.paused:
             self.inbox.append(event)
         else:
-            self._guard(event)
+            self.do(event)
 
     def propose(self, payload: bytes) -> None:
         proposed = self.core.propose(payload)
@@ -248,7 +259,10 @@ class SimNode:
         self._later(self.flush_s * self.rng.uniform(0.5, 1.5), self._flush)
 
     def _flush(self) -> None:
-        index = self.journal.flush()
+        try:
+            index = self.journal.flush()
+        except JournalError as error:
+            self.fatal(error)
         # Another thread did it; the loop hears of it a little later.
         self._later(self.rng.random() * 0.0005, lambda: self._flushed(index))
 

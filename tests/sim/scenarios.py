@@ -376,6 +376,17 @@ def a_killed_leader_is_replaced_in_a_fraction_of_the_timeout() -> None:
 
 
 @scenario
+def nodes_that_are_always_late_still_elect() -> None:
+    """Row 14: what spares a paused node must not silence a busy one."""
+    world = healthy()
+    leader, followers = leader_of(world), followers_of(world)
+    for node in followers:
+        node.tick_s = 0.15
+    leader.kill(power=True)
+    world.run_until(lambda: world.leader() is not None, within_s=4.0, promise="a new leader")
+
+
+@scenario
 def leadership_moves_when_asked() -> None:
     """No election timeout passes, nothing is lost, and the target leads."""
     world = healthy()

@@ -120,7 +120,7 @@ class StockNode(SimNode):
         self.alive = False
         self.world.network.detach(self.name, reset=True)
 
-    def _guard(self, event: Callable[[], None]) -> None:
+    def do(self, event: Callable[[], None]) -> None:
         try:
             event()
         except AssertionError:

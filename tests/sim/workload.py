@@ -36,12 +36,16 @@ class Workload:
         rng = self._rng
         size = 3000 if rng.random() < 0.02 else rng.randrange(40)
         payload = bytes([rng.randrange(256)]) + b"%d" % self._number + bytes(size)
-        try:
-            node.propose(payload)
-        except NotLeader:
-            self._world.stats["refused"] += 1
-        else:
-            self._world.stats["proposed"] += 1
+
+        def propose() -> None:
+            try:
+                node.propose(payload)
+            except NotLeader:
+                self._world.stats["refused"] += 1
+            else:
+                self._world.stats["proposed"] += 1
+
+        node.do(propose)
 
     def _read(self) -> None:
         if self.stopped:
@@ -61,5 +65,8 @@ class Workload:
             else:
                 checks.on_read(node, floor, index)
 
-        node.core.read_index(done)
-        node.core.tick()
+        def ask() -> None:
+            node.core.read_index(done)
+            node.core.tick()
+
+        node.do(ask)

@@ -17,7 +17,10 @@ from tests.sim.network import Network
 from tests.sim.node import SimNode
 from tests.sim.workload import Workload
 
+MIN_ACKED = 200
+MIN_FAULTS = 10
 STRIFE_S = 12.0
+MORE_STRIFE = 3
 PEACE_S = 6.0
 
 
@@ -104,13 +107,23 @@ class World:
         self.nemesis = Nemesis(self)
         self.workload = Workload(self)
         self.run_for(STRIFE_S)
+        for _ in range(MORE_STRIFE):
+            if not self.vacuous:
+                break
+            self.run_for(STRIFE_S / 2)
         self.nemesis.stopped = self.workload.stopped = True
+
+    @property
+    def vacuous(self) -> bool:
+        """Too little happened to prove anything."""
+        return self.checks.acked < MIN_ACKED or self.nemesis.effective.total() < MIN_FAULTS
 
     def mend(self) -> None:
         self.trace("-- mend everything")
         self.network.heal()
         for node in self.nodes.values():
             node.flush_s = 0.001
+            node.disk.fail_at_sync = False
             node.paused_until = min(node.paused_until, self.clock.now)
             if not node.alive:
                 node.start()

@@ -8,7 +8,7 @@ from pysyncobj import SyncObj
 
 from raftflow.cluster.consensus import core
 from raftflow.cluster.consensus.core import Core
-from raftflow.cluster.consensus.types import ConsensusBroken, Timing
+from raftflow.cluster.consensus.types import ConsensusBroken
 
 PUBLIC = {name for name in vars(SyncObj) if not name.startswith("__")}
 OVERRIDES = sorted(name for name in vars(Core) if name in PUBLIC)
@@ -38,10 +38,3 @@ def test_each_override_names_its_rows_and_was_reviewed(name: str) -> None:
 def test_what_is_switched_off_says_so(name: str) -> None:
     with pytest.raises(ConsensusBroken):
         getattr(Core, name)(None)
-
-
-def test_timing_is_validated() -> None:
-    with pytest.raises(ValueError, match="three heartbeats"):
-        Timing(heartbeat_ms=200)
-    with pytest.raises(ValueError, match="more than election_min_ms"):
-        Timing(election_max_ms=400)
