@@ -160,7 +160,7 @@ async def finish(session: aiohttp.ClientSession, address: str, workflow_id: str)
     await post(session, f"{address}/api/workflows", body)
     seen = 0
     while True:
-        url = f"{address}/api/workflows/{workflow_id}/history?from={seen + 1}&wait=true"
+        url = f"{address}/api/workflows/{workflow_id}/history?from={seen + 1}&wait=25000"
         for event in (await get(session, url))["events"]:
             seen = event["event_id"]
             if event["type"] == "WorkflowCompleted":

@@ -41,6 +41,7 @@ class RaftGauges:
     commit_index: int
     applied_index: int
     elections: int
+    messages_sent: int
     proposals_pending: int
     snapshot_age_seconds: float
 
@@ -60,6 +61,7 @@ _NO_RAFT = RaftGauges(
     commit_index=0,
     applied_index=0,
     elections=0,
+    messages_sent=0,
     proposals_pending=0,
     snapshot_age_seconds=0.0,
 )
@@ -123,7 +125,7 @@ class Metrics:
         )
         self.loop_lag = Gauge(
             "workflowd_loop_lag_seconds",
-            "Longest delay of the event loop since the last scrape.",
+            "Longest delay of the event loop over the last seconds.",
             registry=registry,
         )
         self.clock_skew = Gauge(
@@ -212,6 +214,9 @@ class _Sampled:
         elections = CounterMetricFamily("workflowd_raft_elections", "Changes of leader seen.")
         elections.add_metric([], raft.elections)
         yield elections
+        messages = CounterMetricFamily("workflowd_raft_messages_sent", "Raft messages to peers.")
+        messages.add_metric([], raft.messages_sent)
+        yield messages
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

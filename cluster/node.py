@@ -40,6 +40,7 @@ from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
+from raftflow.engine.invariants import wakeup_problem
 from raftflow.engine.limits import Limits
 from raftflow.raftlog.journal import LogEntry
 
@@ -161,6 +162,8 @@ class Node:
         consensus.on_flush = self.metrics.fsync.observe
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
+        self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
+        self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, consensus: Consensus, store: Store) -> NodeServices:
         return NodeServices(
@@ -213,6 +216,11 @@ class Node:
         exit_process(error)
 
     def _count(self, applied: Applied, _batch: Batch) -> None:
+        for run in applied.changes.runs.values():
+            problem = wakeup_problem(run)
+            if problem is not None:
+                log.error("invariant_violated", run_id=run.key.run_id, problem=problem)
+                self.metrics.invariant_violations.inc()
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
 
@@ -224,6 +232,7 @@ class Node:
             commit_index=status.commit_index,
             applied_index=self.replica.applied_index,
             elections=status.counters.elections,
+            messages_sent=status.counters.messages_sent,
             proposals_pending=self.proposer.pending,
             snapshot_age_seconds=self.replica.snapshot_age_seconds,
         )

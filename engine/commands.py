@@ -112,6 +112,7 @@ class CompleteDecision:
     commands: tuple[WorkflowCommand, ...]
     replay_error: str = ""
     nondeterminism: bool = False  # with replay_error: parks the run as UNKNOWN
+    unreadable: str = ""  # the answer's commands could not be read: why; there are none then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from raftflow.cluster.api.limits import MAX_ATTEMPTS, MAX_COMMANDS, check_payload
@@ -60,15 +61,23 @@ COMPLETION_FIELDS = frozenset(
 )
 
 
-def parse_completion(fields: Fields, namespace: str, config: Config) -> CompleteDecision:
-    """The answer to a workflow task."""
-    kind = fields.text("replay_error_kind")
-    if kind not in ("", "nondeterminism"):
-        raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
+def parse_token(fields: Fields, namespace: str) -> CompleteDecision:
+    """Which workflow task is answered; nothing of the answer yet."""
     return CompleteDecision(
         namespace=namespace,
         workflow_id=fields.identifier("workflow_id"),
         task_token=fields.identifier("task_token"),
+        commands=(),
+    )
+
+
+def parse_answer(fields: Fields, task: CompleteDecision, config: Config) -> CompleteDecision:
+    """The same with its commands, or why the replay failed."""
+    kind = fields.text("replay_error_kind")
+    if kind not in ("", "nondeterminism"):
+        raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
+    return replace(
+        task,
         commands=parse_commands(fields, config),
         replay_error=fields.text("replay_error"),
         nondeterminism=kind == "nondeterminism",

@@ -4,7 +4,7 @@ in complaints as over JSON; the wire has seen to types and unknown fields."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from raftflow.cluster.api.decisions import MAX_SEQUENCE, coefficient_milli, policy_of
@@ -232,9 +232,20 @@ def check_heartbeat(request: pb.HeartbeatRequest, config: Config) -> None:
     check_payload("details", request.details, config.limits.payload_bytes)
 
 
-def complete_decision(
-    request: pb.CompleteWorkflowTaskRequest, namespace: str, config: Config
+def decision_token(request: pb.CompleteWorkflowTaskRequest, namespace: str) -> CompleteDecision:
+    """Which workflow task is answered; nothing of the answer yet."""
+    return CompleteDecision(
+        namespace=namespace,
+        workflow_id=check_id("workflow_id", request.workflow_id),
+        task_token=check_id("task_token", request.task_token),
+        commands=(),
+    )
+
+
+def decision_answer(
+    request: pb.CompleteWorkflowTaskRequest, task: CompleteDecision, config: Config
 ) -> CompleteDecision:
+    """The same with its commands, or why the replay failed."""
     if request.replay_error_kind not in ("", "nondeterminism"):
         raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
     if len(request.commands) > MAX_COMMANDS:
@@ -242,10 +253,8 @@ def complete_decision(
             "INVALID_FIELD",
             f"commands has {len(request.commands)} entries, the limit is {MAX_COMMANDS}",
         )
-    return CompleteDecision(
-        namespace=namespace,
-        workflow_id=check_id("workflow_id", request.workflow_id),
-        task_token=check_id("task_token", request.task_token),
+    return replace(
+        task,
         commands=tuple(
             _command(f"commands[{number}]", command, config)
             for number, command in enumerate(request.commands)

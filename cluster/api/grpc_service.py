@@ -284,8 +284,11 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         self, request: pb.CompleteWorkflowTaskRequest, context: Context
     ) -> pb.CompleteWorkflowTaskResponse:
         namespace = self._namespace(request, context)
-        command = messages.complete_decision(request, namespace, self.node.config)
-        await tasks.complete_decision(self.node, command)
+        await tasks.complete_decision(
+            self.node,
+            messages.decision_token(request, namespace),
+            lambda task: messages.decision_answer(request, task, self.node.config),
+        )
         return pb.CompleteWorkflowTaskResponse()
 
     # ---- shared ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from raftflow.cluster.api import views
-from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_completion
+from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
 from raftflow.cluster.api.handlers import tasks
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
@@ -42,8 +42,11 @@ class HostedTasks:
         """Apply a decision; one that came too late or is refused is logged and settled."""
         try:
             fields = Fields(body, COMPLETION_FIELDS)
-            command = parse_completion(fields, DEFAULT_NAMESPACE, self._node.config)
-            await tasks.complete_decision(self._node, command)
+            await tasks.complete_decision(
+                self._node,
+                parse_token(fields, DEFAULT_NAMESPACE),
+                lambda task: parse_answer(fields, task, self._node.config),
+            )
         except ApiError as error:
             if error.reason in _PASSING:
                 raise

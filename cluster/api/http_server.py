@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import structlog
@@ -25,7 +25,7 @@ from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
-from raftflow.cluster.errors import PortInUse, Unavailable
+from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
 
 log = structlog.get_logger("raftflow.api")
 
@@ -117,6 +117,8 @@ class HttpServer:
             error = of_exception(self._going())
             assert error is not None
             response = _refused(error)
+        except ConnectionError:
+            raise  # the caller has hung up
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
             if error is None:
@@ -149,10 +151,6 @@ class HttpServer:
             answer = await route.handler(request)
         finally:
             self._polls.discard(task)
-        transport = http.transport
-        if answer.tasks and (transport is None or transport.is_closing()):
-            for handed in answer.tasks:
-                self._node.dispatch.return_task(handed.namespace, handed.workflow_id, handed.token)
         return answer
 
     async def _body(self, http: web.BaseRequest) -> bytes:
@@ -181,15 +179,33 @@ class HttpServer:
             streamed = web.StreamResponse(status=answer.status, headers=headers)
             self._allow(http, streamed)
             await streamed.prepare(http)
-            async for piece in answer.stream:
-                await streamed.write(piece)
-            await streamed.write_eof()
+            await _send(http, streamed, answer.stream)
             return streamed
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
         headers["Content-Type"] = _JSON
+        if answer.tasks:
+            return await self._hand_out(http, answer, headers)
         content = await encode_answer(answer.body)
         return web.Response(status=answer.status, headers=headers, body=content)
+
+    async def _hand_out(
+        self, http: web.BaseRequest, answer: Answer, headers: CIMultiDict[str]
+    ) -> web.Response:
+        """Send tasks to their worker; those for one who has hung up go back at once."""
+        try:
+            if http.transport is None or http.transport.is_closing():
+                raise ConnectionResetError
+            content = await encode_answer(answer.body)
+            response = web.Response(status=answer.status, headers=headers, body=content)
+            self._allow(http, response)
+            await response.prepare(http)
+            await response.write_eof()
+        except (asyncio.CancelledError, ConnectionError):
+            for task in answer.tasks:
+                self._node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
+            raise
+        return response
 
     def _static(self, http: web.BaseRequest, path: str) -> web.Response:
         file = self._page.find(path)
@@ -247,6 +263,22 @@ async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Serve
             f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "
             "Stop what listens there or choose another address for this node."
         ) from None
+
+
+async def _send(
+    http: web.BaseRequest, response: web.StreamResponse, pieces: AsyncIterator[bytes]
+) -> None:
+    """Write a body whose length is not known yet. What fails on the way can only be told by
+    breaking off: the caller sees that the last chunk is missing."""
+    try:
+        async for piece in pieces:
+            await response.write(piece)
+    except (HistoryDamaged, OSError) as error:
+        log.warning("stream_broken_off", path=http.raw_path, error=str(error))
+        if http.transport is not None:
+            http.transport.abort()
+        raise ConnectionResetError from error
+    await response.write_eof()
 
 
 def _origin_form(target: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from raftflow.cluster.api import views
-from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_completion
+from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import admin, runs, tasks
 from raftflow.cluster.api.handlers.common import new_request_id
@@ -339,8 +339,12 @@ async def poll_decision(request: Request) -> Answer:
 async def complete_decision(request: Request) -> Answer:
     fields = request.fields(_REQUEST_ID | COMPLETION_FIELDS)
     fields.identifier("request_id", "")
-    command = parse_completion(fields, request.namespace, request.node.config)
-    await tasks.complete_decision(request.node, command)
+    node = request.node
+    await tasks.complete_decision(
+        node,
+        parse_token(fields, request.namespace),
+        lambda task: parse_answer(fields, task, node.config),
+    )
     return Answer(200, {"status": "completed"})
 
 

@@ -77,6 +77,9 @@ class Replica(Protocol):
     def applied_index(self) -> int: ...
 
     @property
+    def digest(self) -> bytes: ...
+
+    @property
     def catalog(self) -> Catalog: ...
 
     @property

@@ -92,20 +92,25 @@ def of_rejection(rejection: Rejection) -> ApiError:
     return ApiError(rejection.reason.value, rejection.message, **details)
 
 
+def of_unavailable(error: Unavailable, **details: Any) -> ApiError:
+    if error.leader_http:
+        details["leader_http"] = error.leader_http
+    return ApiError(
+        "MAYBE_APPLIED" if error.maybe_applied else "UNAVAILABLE",
+        error.message,
+        maybe_applied=error.maybe_applied,
+        retry_after_ms=error.retry_after_ms,
+        **details,
+    )
+
+
 def of_exception(error: Exception) -> ApiError | None:
     """The answer to what the node raised; None for a bug."""
     match error:
         case ApiError():
             return error
         case Unavailable():
-            details: dict[str, Any] = {
-                "maybe_applied": error.maybe_applied,
-                "retry_after_ms": error.retry_after_ms,
-            }
-            if error.leader_http:
-                details["leader_http"] = error.leader_http
-            reason = "MAYBE_APPLIED" if error.maybe_applied else "UNAVAILABLE"
-            return ApiError(reason, error.message, **details)
+            return of_unavailable(error)
         case Overloaded():
             return ApiError(
                 "OVERLOADED",

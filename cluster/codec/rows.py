@@ -115,8 +115,9 @@ def encode_step(step: Step, run_no: int) -> bytes:
     row.status = step.status
     row.scheduled_event_id = step.scheduled_event_id
     row.scheduled_ms = step.scheduled_ms
+    if step.resolved_event_id:  # none, and yet a time: it closed with its run
+        row.resolved_event_id = step.resolved_event_id
     if step.resolved_ms:
-        row.resolved_event_id = step.resolved_event_id  # 0: it closed with its run
         row.resolved_ms = step.resolved_ms
     if step.output:
         row.output = step.output

@@ -1,8 +1,9 @@
 """The `.history` file: the events of one run as records, one after another.
 
 A file that ends inside a record has a torn tail, which can be cut off; a record whose checksum does
-not match anywhere else is a hard error that names file and offset. `HistoryFile.verify` also asks
-that the event ids be dense from 1.
+not match anywhere else is a hard error that names file and offset. A damaged length would look like
+a torn tail: the whole record that follows tells it from one. `verify` also asks that the event ids
+be dense from 1.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store.records import HEADER, HEADER_BYTES, BadRecord, unframe
 from raftflow.engine.events import Event
+from raftflow.proto.workflow.v1.history_pb2 import HistoryEvent
 
 # No event is larger than a payload and its ids; a length beyond this is damage, not a size.
 MAX_RECORD_BYTES = 64 << 20
@@ -55,12 +57,16 @@ def iterate(path: str) -> Iterator[FileRecord]:
     """Yield the whole records in order, and stop at a torn tail. Raises HistoryFileDamaged."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        offset = 0
+        offset = last_id = 0
         while True:
             record = _next(file, path, offset, size)
             if record is None:
+                file.seek(offset)
+                _refuse_hidden(path, offset, file.read(), last_id)
                 return
-            yield FileRecord(offset, record, _event(path, offset, record))
+            event = _event(path, offset, record)
+            yield FileRecord(offset, record, event)
+            last_id = event.event_id
             offset += len(record)
 
 
@@ -108,10 +114,28 @@ def _next(file: BinaryIO, path: str, offset: int, size: int) -> bytes | None:
     length = HEADER.unpack(header)[0]
     rest = size - offset - HEADER_BYTES
     if length > rest:
-        return None  # a torn tail, or a damaged length: either way nothing whole follows
+        return None
     if length > MAX_RECORD_BYTES:
         raise HistoryFileDamaged(path, offset, f"a record of {length} bytes is damage")
     return header + file.read(length)
+
+
+def _refuse_hidden(path: str, offset: int, tail: bytes, last_id: int) -> None:
+    """A torn tail is the last of its file: no whole record may follow in it."""
+    # A payload begins with its event id. The tail itself is (a part of) the one after last_id.
+    begins = HistoryEvent(event_id=last_id + 2).SerializeToString()
+    at = tail.find(begins, HEADER_BYTES)
+    while at >= 0:
+        start = at - HEADER_BYTES
+        length = HEADER.unpack_from(tail, start)[0]
+        try:
+            unframe(tail[start : at + length])
+        except BadRecord:
+            at = tail.find(begins, at + 1)
+            continue
+        raise HistoryFileDamaged(
+            path, offset, f"its length is damaged: a whole record follows at {offset + start}"
+        )
 
 
 def _event(path: str, offset: int, record: bytes) -> Event:

@@ -62,6 +62,9 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
         )
         rejection = Rejection(reason=Reason.DECISION_STALE, message=message)
         return Verdict(rejection, run, (DecisionStaled(),))
+    if command.unreadable:
+        rejection = Rejection(reason=Reason.INVALID_COMMAND, message=command.unreadable)
+        return Verdict(rejection, run, (_refusal(run),))
     if command.replay_error:
         return _replay_failed(ctx, run, command)
     translated = workflow.translate(ctx, run, command.commands)

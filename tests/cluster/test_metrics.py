@@ -39,6 +39,7 @@ def test_owners_are_asked_when_somebody_scrapes() -> None:
         commit_index=90,
         applied_index=80,
         elections=4,
+        messages_sent=9,
         proposals_pending=5,
         snapshot_age_seconds=1.5,
     )

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from dev_cluster import DevCluster, dev_cluster, wait_for
+from dev_cluster import DevCluster, HttpError, dev_cluster, wait_for
 from workers import worker_process
 
 pytestmark = pytest.mark.cluster
@@ -73,26 +73,25 @@ def make_leader(cluster: DevCluster, node_id: str) -> None:
 
 
 def nap(cluster: DevCluster, workflow_id: str) -> float:
-    """Seconds, on this process's clock, from before the timer's start to after its end."""
+    """Seconds, on this process's clock, from before the timer's start to after its end. All calls
+    go to n1: others may have been killed a moment ago."""
     wait_for("the run is started", lambda: started(cluster, workflow_id))
     wait_for("the timer runs", lambda: has_timer(cluster, workflow_id))
     began = time.monotonic()
-    cluster.wait_status("n2", workflow_id, "COMPLETED")
+    cluster.wait_status("n1", workflow_id, "COMPLETED")
     # The timer was seen a moment after it began: what was missed of it counts for it.
     return time.monotonic() - began + 0.25
 
 
 def started(cluster: DevCluster, workflow_id: str) -> bool:
-    from dev_cluster import HttpError
-
     body = {"type": "Sleeper", "workflow_id": workflow_id, "request_id": workflow_id}
     try:
-        cluster.call("n3", "POST", "/api/workflows", body)
+        cluster.call("n1", "POST", "/api/workflows", body)
     except HttpError:
         return False
     return True
 
 
 def has_timer(cluster: DevCluster, workflow_id: str) -> bool:
-    steps = cluster.describe("n2", workflow_id)["steps"]
+    steps = cluster.describe("n1", workflow_id)["steps"]
     return len(steps) > 1 and steps[1]["kind"] == "TIMER"

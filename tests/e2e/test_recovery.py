@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DevCluster, WorkerProcess]]:
     """One cluster and one worker for all: each test kills every node once."""
     directory = tmp_path_factory.mktemp("recovery")
-    settings = {"RAFTFLOW_LEASE_MS": "3000", "RAFTFLOW_DECISION_TIMEOUT_MS": "2000"}
+    settings = {"RAFTFLOW_LEASE_MS": "8000", "RAFTFLOW_DECISION_TIMEOUT_MS": "2000"}
     with (
         dev_cluster(directory / "cluster", environment=settings) as cluster,
         worker_process(directory, cluster.addresses()) as worker,
@@ -45,7 +45,7 @@ def kill_all_and_restart(cluster: DevCluster) -> None:
     cluster.kill(*cluster.ids())
     for node_id in cluster.ids():
         cluster.start_node(node_id)
-    cluster.leader()
+    cluster.wait_all_serve()
 
 
 def finish(cluster: DevCluster, workflow_id: str) -> dict[str, Any]:
@@ -102,6 +102,7 @@ def test_a_timer_that_came_due_while_all_were_down_fires_at_once(
     wait_for_wall_clock(3.2)
     for node_id in cluster.ids():
         cluster.start_node(node_id)
+    cluster.wait_all_serve()
     run = finish(cluster, "timer")
     assert run["status"] == "COMPLETED"
     assert worker.calls()["one timer"] == worker.calls()["two timer"] == 1
@@ -148,16 +149,23 @@ def test_killed_in_the_middle_of_a_decision(shared: tuple[DevCluster, WorkerProc
         "task_token": task["task_token"],
         "command": {"type": "complete_workflow", "output": "by hand"},
     }
-    try:
-        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
-    except HttpError as error:
-        assert error.status == 409  # its deadline struck first: it is handed out again
+    # Its deadline of two seconds may strike first: then it is handed out again.
+    if not completes(cluster, answer):
         again = cluster.call(
             cluster.ids()[1], "GET", "/api/workflow-tasks?types=ByHand&worker_id=hand"
         )
-        answer["task_token"] = again["task_token"]
-        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
+        assert completes(cluster, {**answer, "task_token": again["task_token"]})
     assert finish(cluster, "decision")["output"] == "by hand"
+
+
+def completes(cluster: DevCluster, answer: dict[str, Any]) -> bool:
+    try:
+        cluster.call(cluster.ids()[1], "POST", "/api/workflow-tasks/complete", answer)
+    except HttpError as error:
+        if error.status != 409:
+            raise
+        return False
+    return True
 
 
 def test_killed_in_a_retry_backoff(shared: tuple[DevCluster, WorkerProcess]) -> None:
@@ -172,7 +180,7 @@ def test_killed_in_a_retry_backoff(shared: tuple[DevCluster, WorkerProcess]) -> 
 
 
 def backs_off(run: dict[str, Any]) -> bool:
-    return any(wait["detail"].startswith("next attempt") for wait in run["waiting_on"])
+    return any("after a pause" in wait["detail"] for wait in run["waiting_on"])
 
 
 def test_a_closed_run_stays_as_it_was(shared: tuple[DevCluster, WorkerProcess]) -> None:

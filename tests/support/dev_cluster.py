@@ -35,9 +35,10 @@ def wait_for(what: str, condition: Callable[[], Any], *, timeout: float = 30.0) 
 
 
 def free_offset(nodes: int) -> int:
-    """A port offset at which every port of ``nodes`` nodes is free."""
+    """A port offset at which every port of ``nodes`` nodes is free. All lie below 32768, where the
+    kernel takes ports of outgoing connections: one could be gone when a killed node comes back."""
     for _ in range(200):
-        offset = random.randrange(1_000, 50_000)
+        offset = random.randrange(1_000, 23_000)
         if all(_free(base + offset + i) for base in PORT_BASES for i in range(nodes)):
             return offset
     raise RuntimeError("no free range of ports found")
@@ -190,6 +191,14 @@ class DevCluster:
 
         node_id: str = wait_for("a node leads", found, timeout=timeout)
         return node_id
+
+    def wait_all_serve(self) -> None:
+        """Every node answers and knows the leader."""
+        for node_id in self.ids():
+            wait_for(
+                f"{node_id} serves",
+                lambda node_id=node_id: (self.health(node_id) or {}).get("leader"),
+            )
 
     def followers(self) -> list[str]:
         leader = self.leader()

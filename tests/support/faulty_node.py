@@ -26,6 +26,7 @@ class Node:
         self.headers: Any = {}
         self.connections = 0
         self.dead = False
+        self.sees_hang_ups = True
         self._open: set[socket.socket] = set()
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.node = self
@@ -108,9 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self._misbehave(fault):
             return
         try:
-            answer = node.cluster.serve(
-                self.command, parts.path, query, body, gone=lambda: node.dead
-            )
+            answer = node.cluster.serve(self.command, parts.path, query, body, gone=self._is_gone)
         except Refused as refusal:
             self._answer(refusal.status, refusal.body)
             return
@@ -122,6 +121,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(204, None)
         else:
             self._answer(200, answer)
+
+    def _is_gone(self) -> bool:
+        """Whether nobody waits for the answer: we are dead, or the client sends no more."""
+        node = self.server.node
+        if node.dead or not node.sees_hang_ups:
+            return node.dead
+        try:
+            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def _misbehave(self, fault: str) -> bool:
         """Faults instead of serving; those after it are left to the caller."""

@@ -57,9 +57,11 @@ class SingleNode:
     fault: Exception | None = None
     checkpointed_index: int = 0
     snapshot_age_seconds: float = 0.0
+    digest: bytes = bytes(16)
     handlers: dict[str, Any] = field(default_factory=dict)
     config: Any = None
     leader: str = "n1"
+    silence_s: float | None = 0.0
     members: dict[str, Any] = field(default_factory=dict)
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -319,8 +321,9 @@ class SingleNode:
             term=1,
             leader=self.leader,
             commit_index=index,
+            first_index=1,
             flushed_index=index,
-            leader_contact_s=0.0,
+            leader_contact_s=self.silence_s,
             peers={},
             elections=(),
         )

@@ -45,6 +45,15 @@ async def namespaces(node: NodeServices) -> dict[str, Any]:
     }
 
 
+def leader_of(node: NodeServices) -> str | None:
+    """The leader this node heard of within two election timeouts: without a majority nobody else
+    is elected, and the last one's name stays."""
+    status = node.consensus.status()
+    silence_s = status.leader_contact_s
+    heard = silence_s is not None and silence_s * 1_000 < 2 * node.config.election_max_ms
+    return status.leader if heard else None
+
+
 async def health(node: NodeServices) -> dict[str, Any]:
     """From this node alone: it answers without a leader."""
     consensus = node.consensus.status()
@@ -60,7 +69,7 @@ async def health(node: NodeServices) -> dict[str, Any]:
         "workflow_task_queue_depth": queues.workflow_tasks,
         "node": node.config.node_id,
         "role": consensus.role.value,
-        "leader": consensus.leader,
+        "leader": leader_of(node),
         "term": consensus.term,
     }
 
@@ -68,11 +77,12 @@ async def health(node: NodeServices) -> dict[str, Any]:
 def readiness(node: NodeServices) -> dict[str, Any]:
     status = node.consensus.status()
     lag = max(0, status.commit_index - node.replica.applied_index)
-    ready = status.leader is not None and lag <= READY_LAG
-    state: dict[str, Any] = {"ready": ready, "leader": status.leader, "lag": lag}
+    leader = leader_of(node)
+    ready = leader is not None and lag <= READY_LAG
+    state: dict[str, Any] = {"ready": ready, "leader": leader, "lag": lag}
     if not ready:
         state["error"] = (
-            "no leader is known" if status.leader is None else f"{lag} entries are not applied yet"
+            "no leader is known" if leader is None else f"{lag} entries are not applied yet"
         )
         state |= {"code": "UNAVAILABLE", "reason": "UNAVAILABLE", "maybe_applied": False}
     return state
@@ -98,6 +108,8 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "term": status.term,
         "commit_index": status.commit_index,
         "applied_index": node.replica.applied_index,
+        "state_digest": node.replica.digest.hex(),
+        "first_index": status.first_index,
         "snapshot_index": node.store.checkpointed_index,
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
@@ -129,7 +141,7 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
     return {
         "cluster_id": node.config.cluster_id,
         "node": node.config.node_id,
-        "leader": status.leader,
+        "leader": leader_of(node),
         "term": status.term,
         "nodes": [
             _row(info, reports[peer], followers.get(peer, {}), status.commit_index)
@@ -164,6 +176,8 @@ def _row(
         "match_index": followed.get("match_index"),
         "lag": None if applied_index is None else max(0, commit_index - applied_index),
         "last_contact_ms": followed.get("last_contact_ms"),
+        "state_digest": report.get("state_digest"),
+        "first_index": report.get("first_index"),
         "snapshot_index": report.get("snapshot_index"),
         "snapshot_age_seconds": report.get("snapshot_age_seconds"),
         "disk_free_bytes": report.get("disk_free_bytes"),

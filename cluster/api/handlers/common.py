@@ -6,7 +6,7 @@ import asyncio
 import uuid
 
 from raftflow.cluster.api.services import NodeServices
-from raftflow.cluster.api.status import ApiError, of_rejection
+from raftflow.cluster.api.status import ApiError, of_rejection, of_unavailable
 from raftflow.cluster.errors import Overloaded, Unavailable
 from raftflow.engine.commands import Command
 from raftflow.engine.ids import DEFAULT_NAMESPACE
@@ -16,8 +16,15 @@ _MAX_PAUSE_MS = 200
 
 
 async def execute(node: NodeServices, command: Command) -> Started | Done | Granted:
-    """Run a command through the log; a rejection becomes the caller's error."""
-    answer = await node.forwarder.execute(command)
+    """Run a command through the log; a rejection becomes the caller's error. One that may have
+    been applied names the request id, which the caller needs to ask again."""
+    try:
+        answer = await node.forwarder.execute(command)
+    except Unavailable as error:
+        request_id = getattr(command, "request_id", "")
+        if not error.maybe_applied or not request_id:
+            raise
+        raise of_unavailable(error, request_id=request_id) from None
     if isinstance(answer, Rejection):
         raise of_rejection(answer)
     return answer

@@ -20,7 +20,9 @@ from raftflow.engine.state import Run, Signal
 
 # W3C Trace Context, version 00; anything else is ignored, as the standard wants.
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
-_HISTORY_PAGE = 500
+# Events fetched at a time, and the size at which an answer has enough of them.
+_SLICE = 50
+_PAGE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,22 @@ async def history(
     if length < first:
         return HistoryPage(run, length, first, ())
     await node.replica.written(index)
-    records = await node.store.events(run.key, start=first, limit=min(limit, length - first + 1))
-    return HistoryPage(run, length, first, records)
+    last = min(length, first + limit - 1)
+    return HistoryPage(run, length, first, await _events(node, run.key, first, last))
+
+
+async def _events(node: NodeServices, key: RunKey, first: int, last: int) -> Sequence[bytes]:
+    """The records ``first`` to ``last``, or as many of them as fit into one answer."""
+    records: list[bytes] = []
+    size = 0
+    while first + len(records) <= last and size < _PAGE_BYTES:
+        start = first + len(records)
+        slice_ = await node.store.events(key, start=start, limit=min(_SLICE, last - start + 1))
+        if not slice_:
+            break
+        records += slice_
+        size += sum(map(len, slice_))
+    return records
 
 
 async def whole_history(node: NodeServices, page: HistoryPage) -> AsyncIterator[bytes]:
@@ -136,10 +152,7 @@ async def whole_history(node: NodeServices, page: HistoryPage) -> AsyncIterator[
     while records:
         yield b"".join(records)
         first += len(records)
-        if first > page.length:
-            return
-        limit = min(_HISTORY_PAGE, page.length - first + 1)
-        records = await node.store.events(page.run.key, start=first, limit=limit)
+        records = await _events(node, page.run.key, first, page.length)
 
 
 async def _read(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from raftflow.cluster.api.handlers.common import check_namespace, execute, execute_patiently
 from raftflow.cluster.api.limits import MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import CompleteActivity, CompleteDecision, RegisterTypes
 
 # How long a poll for several tasks waits for more once it has one.
@@ -83,7 +86,17 @@ async def _end(
     return [task for task in tasks if task is not None], errors[0] if errors else None
 
 
-async def complete_decision(node: NodeServices, command: CompleteDecision) -> None:
+async def complete_decision(
+    node: NodeServices, task: CompleteDecision, read: Callable[[CompleteDecision], CompleteDecision]
+) -> None:
+    """``read`` adds the answer to the task. When that fails the task is offered again, with a
+    growing pause, instead of sitting out its deadline; and the worker is told what is wrong."""
+    try:
+        command = read(task)
+    except ApiError as problem:
+        with contextlib.suppress(ApiError):  # it was not this worker's task any more
+            await execute(node, replace(task, unreadable=str(problem)))
+        raise
     await execute_patiently(node, command)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import aiohttp
 import pytest
 from eventually import eventually
 from json_client import Client
-from single_node import Served
+from single_node import Served, SingleNode
 
+from raftflow.cluster.api.handlers import runs
 from raftflow.cluster.api.page import Page
-from raftflow.cluster.errors import Overloaded, Unavailable
+from raftflow.cluster.errors import HistoryDamaged, Overloaded, Unavailable
 from raftflow.engine.commands import RegisterTypes
 
 
@@ -27,8 +30,10 @@ async def test_a_caller_without_a_majority_hears_what_became_of_the_call(
     served: Served, client: Client
 ) -> None:
     served.node.fault = Unavailable("no leader", maybe_applied=True, retry_after_ms=1_500)
-    reply = await client.post("/api/workflows/w/signal", {"name": "go"})
+    body = {"name": "go", "request_id": "r1"}
+    reply = await client.post("/api/workflows/w/signal", body)
     assert (reply.status, reply.headers["Retry-After"]) == (503, "2")
+    assert reply.json["request_id"] == "r1"
     assert (reply.json["maybe_applied"], reply.json["reason"]) == (True, "MAYBE_APPLIED")
     assert (await client.get("/api/workflows/w")).status == 503  # rather than old state
 
@@ -64,6 +69,23 @@ async def test_a_task_for_a_caller_who_has_gone_goes_back(served: Served, client
     await eventually(lambda: not served.node.parked, "the poll is gone")
     served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
     await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"})
+    assert (await client.get("/api/workflow-tasks")).json["workflow_id"] == "w"
+
+
+async def test_a_task_that_meets_a_closed_connection_goes_back(
+    served: Served, client: Client
+) -> None:
+    served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
+    held = await raw(served, b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n")
+    (parked,) = await eventually(lambda: list(served.node.parked), "the poll is parked")
+    web = served.server.http._web
+    assert web is not None
+    (connection,) = web.connections
+    # The socket breaks in the same turn of the loop in which the task arrives.
+    parked.future.add_done_callback(lambda _future: connection.force_close())
+    await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"})
+    await eventually(lambda: served.node.returned, "the task is given back")
+    held[1].close()
     assert (await client.get("/api/workflow-tasks")).json["workflow_id"] == "w"
 
 
@@ -163,6 +185,27 @@ async def test_the_page_is_guarded(served: Served, client: Client, tmp_path: Pat
     assert again.status == 304
     for path in ("/../index.html", "/views", "/%2e%2e/x", "//index.html"):
         assert (await client.get(path)).status == 404
+
+
+async def test_a_file_that_cannot_be_read_to_its_end_is_broken_off(
+    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
+    await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"})
+    await client.post("/api/workflows/w/signal", {"name": "go"})
+    intact = SingleNode.events
+
+    async def events(self: SingleNode, run: Any, *, start: int, limit: int) -> Any:
+        if start > 1:
+            raise HistoryDamaged("event 2: checksum does not match")
+        return await intact(self, run, start=start, limit=1)
+
+    monkeypatch.setattr(SingleNode, "events", events)
+    monkeypatch.setattr(runs, "_PAGE_BYTES", 1)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await client.get("/api/workflows/w/history?format=binary")
+    damaged = await client.get("/api/workflows/w/history?from=2")
+    assert (damaged.status, damaged.json["code"]) == (500, "DATA_LOSS")
 
 
 async def test_broken_http_is_refused_in_silence(

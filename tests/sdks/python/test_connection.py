@@ -75,6 +75,7 @@ def test_threads_spread_over_the_nodes(node: Node, other: Node) -> None:
     assert len(node.served) == len(other.served) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["reset", "reset after", "half", "html", "503", "429"])
 def test_a_fault_is_outlived_with_one_effect(cluster: FakeCluster, node: Node, fault: str) -> None:
     connection = Connection([node.address])
@@ -201,6 +202,7 @@ def test_a_poll_that_ends_empty_is_none(node: Node, cluster: FakeCluster) -> Non
 def test_hanging_up_ends_a_poll_and_keeps_its_task(node: Node, cluster: FakeCluster) -> None:
     """Half-closed: what the server has sent still arrives."""
     cluster.park = 2.0
+    node.sees_hang_ups = False
     connection = Connection([node.address])
     got: list[object] = []
     query = {"types": "Order", "worker_id": "w"}

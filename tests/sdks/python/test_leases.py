@@ -48,6 +48,7 @@ def lease(cluster: FakeCluster, heartbeats: Heartbeats, token: str, ms: int = 30
     return Lease(task, ActivityInfo(task, heartbeats))
 
 
+@pytest.mark.slow
 def test_a_lease_is_renewed_for_as_long_as_it_is_held(
     cluster: FakeCluster, heartbeats: Heartbeats
 ) -> None:
@@ -94,6 +95,7 @@ def test_details_hasten_the_beat_of_a_long_lease(
         cluster.wait(lambda: bool(cluster.heartbeats), timeout=5)
 
 
+@pytest.mark.slow
 def test_details_that_did_not_arrive_are_sent_again(
     cluster: FakeCluster, node: Node, heartbeats: Heartbeats
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_refused_heartbeat_is_a_lost_lease(
     assert held.remaining() == 0
 
 
+@pytest.mark.slow
 def test_an_unreachable_cluster_is_a_lost_lease_in_the_end(
     cluster: FakeCluster, node: Node, heartbeats: Heartbeats
 ) -> None:

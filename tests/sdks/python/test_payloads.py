@@ -25,6 +25,7 @@ def test_text_travels_as_text(text: str) -> None:
     assert payloads.decode(payloads.get(body, "f")) == text
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none()

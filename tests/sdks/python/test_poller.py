@@ -84,6 +84,7 @@ def test_a_handler_that_raises_costs_its_task_only(
     assert "a bug of ours" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_short_outage_is_not_worth_a_line(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_short_outage_is_not_worth_a_line(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+@pytest.mark.slow
 def test_a_long_outage_is_one_line(
     node: Node, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_long_outage_is_one_line(
     assert f"127.0.0.1:{node.port}" in record.getMessage()
 
 
+@pytest.mark.slow
 def test_a_refusal_is_logged_and_tried_again(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,7 +21,7 @@ from raftflow_sdk import ActivityFailure, ActivityInfo, Context, Worker
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    return FakeCluster(park=0.5)
+    return FakeCluster(park=0.1)
 
 
 @pytest.fixture
@@ -281,16 +281,14 @@ def test_stopping_waits_for_what_runs(cluster: FakeCluster, node: Node) -> None:
 
 
 def test_stopping_does_not_wait_for_polls(cluster: FakeCluster, node: Node) -> None:
-    cluster.park = 20.0
+    cluster.park = 20.0  # hanging up ends them at once
     worker = saga_worker(node.address)
     worker.start()
     cluster.wait(lambda: sum("tasks" in path for _, path, _ in cluster.calls) == 4)
-    cluster.park = 0.0
-    began = time.monotonic()
-    worker.stop(timeout=0.5)
-    assert time.monotonic() - began < 2.0
+    assert worker.stop(timeout=5)
 
 
+@pytest.mark.slow
 def test_a_poll_that_is_refused_is_logged_and_tried_again(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:

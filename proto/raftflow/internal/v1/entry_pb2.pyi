@@ -170,20 +170,22 @@ class CancelRun(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class CompleteDecision(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "task_token", "commands", "replay_error", "nondeterminism")
+    __slots__ = ("namespace", "workflow_id", "task_token", "commands", "replay_error", "nondeterminism", "unreadable")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
     REPLAY_ERROR_FIELD_NUMBER: _ClassVar[int]
     NONDETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     task_token: str
     commands: _containers.RepeatedCompositeFieldContainer[WorkflowCommand]
     replay_error: str
     nondeterminism: bool
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[WorkflowCommand, _Mapping]]] = ..., replay_error: _Optional[str] = ..., nondeterminism: bool = ...) -> None: ...
+    unreadable: str
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[WorkflowCommand, _Mapping]]] = ..., replay_error: _Optional[str] = ..., nondeterminism: bool = ..., unreadable: _Optional[str] = ...) -> None: ...
 
 class CompleteActivity(_message.Message):
     __slots__ = ("namespace", "workflow_id", "step_name", "sequence", "lease_token", "failed", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms")

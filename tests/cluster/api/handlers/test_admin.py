@@ -24,6 +24,7 @@ class ThreeNodes(SingleNode):
             term=4,
             leader="n1",
             commit_index=10,
+            first_index=1,
             flushed_index=11,
             leader_contact_s=0.0,
             peers={
@@ -76,10 +77,14 @@ async def test_the_row_that_peers_ask_for(tmp_path: Path) -> None:
     assert (row["role"], row["term"], row["commit_index"]) == ("leader", 4, 10)
 
 
-@pytest.mark.parametrize(("leader", "lag", "ready"), [("n1", 0, True), (None, 0, False)])
-async def test_readiness(tmp_path: Path, leader: str | None, lag: int, ready: bool) -> None:
+@pytest.mark.parametrize(
+    ("leader", "silence_s", "ready"),
+    [("n1", 0.0, True), ("n2", 1.0, True), ("n2", 2.0, False), ("n2", None, False), ("", 0, False)],
+)
+async def test_readiness(tmp_path: Path, leader: str, silence_s: float | None, ready: bool) -> None:
     single = SingleNode()
-    single.leader = leader  # type: ignore[assignment]
+    single.leader = leader or None  # type: ignore[assignment]
+    single.silence_s = silence_s
     state = admin.readiness(services(single, config_for((1, 2, 3), tmp_path)))
     assert state["ready"] is ready
     assert ("error" in state) is not ready

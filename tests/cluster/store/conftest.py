@@ -1,0 +1,16 @@
+"""A store of this test's own, with a few runs in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from replica_rig import Rig
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    started = await Rig(tmp_path).start()
+    yield started
+    await started.stop()

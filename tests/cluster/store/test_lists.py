@@ -1,0 +1,205 @@
+"""Lists: filters, search, counting, paging."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import engine_harness as make
+import pytest
+from populate import apply, populate, terminate
+from replica_rig import Rig
+
+from raftflow.cluster.store import BadCursor, RunFilter, lists
+from raftflow.engine.commands import CreateNamespace
+from raftflow.engine.ids import WorkflowKey
+from raftflow.engine.state import RunStatus
+
+
+async def ids(rig: Rig, **wanted: object) -> list[str]:
+    page = await rig.store.list_runs(RunFilter(namespace="default", **wanted))  # type: ignore[arg-type]
+    assert page.total == len(page.runs), wanted
+    assert page.total_exact
+    return [run.key.workflow_id for run in page.runs]
+
+
+async def test_every_filter_finds_its_runs_newest_first(rig: Rig) -> None:
+    await populate(rig, ["a1", "a2"])
+    await populate(rig, ["b1"], workflow_type="Refund", task_queue="slow")
+    await populate(rig, ["b2"], workflow_type="Refund")
+    born = rig.replica.time_ms
+    await apply(rig, terminate("a1"), terminate("b1"))
+    terminated = RunStatus.TERMINATED
+    assert await ids(rig) == ["b2", "b1", "a2", "a1"]
+    assert await ids(rig, workflow_type="Refund") == ["b2", "b1"]
+    assert await ids(rig, statuses=(terminated,)) == ["b1", "a1"]
+    assert await ids(rig, statuses=(terminated,), workflow_type="Order") == ["a1"]
+    assert await ids(rig, statuses=(terminated, RunStatus.WAITING)) == ["b2", "b1", "a2", "a1"]
+    assert await ids(rig, statuses=(RunStatus.FAILED,)) == []
+    assert await ids(rig, task_queue="slow") == ["b1"]
+    assert await ids(rig, task_queue="slow", statuses=(terminated,)) == ["b1"]
+    assert await ids(rig, task_queue="slow", workflow_type="Order") == []
+    assert await ids(rig, task_queue="default", workflow_type="Refund") == ["b2"]
+    assert await ids(rig, started_after_ms=born - 2) == ["b2", "b1"]
+    assert await ids(rig, started_before_ms=born - 1) == ["a2", "a1"]
+    assert await ids(rig, started_after_ms=born, started_before_ms=born + 9) == []
+
+
+async def test_running_and_waiting_are_told_apart(rig: Rig) -> None:
+    await populate(rig, ["a1", "a2", "a3"])
+    for workflow_id in ("a1", "a3"):
+        run = await rig.replica.run_view("default", workflow_id)
+        assert run is not None
+        await apply(rig, make.grant_decision(run, nonce="n"))
+    assert await ids(rig, statuses=(RunStatus.RUNNING,)) == ["a3", "a1"]
+    assert await ids(rig, statuses=(RunStatus.RUNNING,), workflow_type="Order") == ["a3", "a1"]
+    assert await ids(rig, statuses=(RunStatus.WAITING,)) == ["a2"]
+    assert await ids(rig, statuses=(RunStatus.WAITING,), query="a2") == ["a2"]
+    counts = await rig.store.counts("default")
+    assert counts == {RunStatus.RUNNING: 2, RunStatus.WAITING: 1}
+    await apply(rig, terminate("a1"), terminate("a2"))
+    counts = await rig.store.counts("default")
+    assert counts == {RunStatus.RUNNING: 1, RunStatus.TERMINATED: 2}
+
+
+async def test_namespaces_do_not_see_each_other(rig: Rig) -> None:
+    await apply(rig, CreateNamespace(namespace="other", retention_ms=0, request_id=""))
+    await populate(rig, ["here"])
+    await populate(rig, ["there"], namespace="other")
+    assert await ids(rig) == ["here"]
+    assert await ids(rig, query="there") == []
+    assert await rig.store.counts("other") == {RunStatus.WAITING: 1}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("ORDER-1", ["Order-12", "order-1"]),
+        ("rder", ["Order-12", "order-1"]),
+        ("12", ["Order-12"]),
+        ("R", ["Order-12", "order-1", "über-größe"]),
+        ("ÜBER", ["über-größe"]),
+        ("größe", ["über-größe"]),
+        ('"', ['qu"ote']),
+        ('u"o', ['qu"ote']),
+        ("refund", ["über-größe"]),
+        ("100%", ["100%_*"]),
+        ("_*", ["100%_*"]),
+        ("0%_*", ["100%_*"]),
+        ("r OR a", []),
+        ("none", []),
+    ],
+)
+async def test_substrings_of_id_and_type(rig: Rig, query: str, found: list[str]) -> None:
+    await populate(rig, ["über-größe"], workflow_type="Refund")
+    await populate(rig, ["order-1", "Order-12", 'qu"ote', "100%_*"], workflow_type="Task")
+    assert await ids(rig, query=query) == found
+
+
+async def test_a_search_beside_another_filter(rig: Rig) -> None:
+    await populate(rig, ["order-1", "order-2", "other-3"])
+    await apply(rig, terminate("order-1"), terminate("other-3"))
+    assert await ids(rig, query="order-", statuses=(RunStatus.TERMINATED,)) == ["order-1"]
+    assert await ids(rig, query="order", statuses=(RunStatus.FAILED,)) == []
+    assert await ids(rig, query="rder-", task_queue="default") == ["order-2", "order-1"]
+
+
+async def test_pages_by_offset_and_by_cursor(rig: Rig) -> None:
+    names = [f"w{n}" for n in range(7)]
+    await populate(rig, names)
+    newest_first = names[::-1]
+    seen: list[str] = []
+    cursor = ""
+    for _ in range(4):
+        wanted = RunFilter(namespace="default", limit=2, cursor=cursor)
+        page = await rig.store.list_runs(wanted)
+        assert (page.total, page.total_exact) == (7, True)
+        assert page.applied_index == rig.replica.applied_index
+        seen += [run.key.workflow_id for run in page.runs]
+        cursor = page.next_cursor
+    assert seen == newest_first
+    assert cursor == ""
+    page = await rig.store.list_runs(RunFilter(namespace="default", limit=3, offset=3))
+    assert [run.key.workflow_id for run in page.runs] == newest_first[3:6]
+    page = await rig.store.list_runs(RunFilter(namespace="default", limit=3, offset=9))
+    assert (page.runs, page.next_cursor) == ((), "")
+    page = await rig.store.list_runs(RunFilter(namespace="default", limit=0))
+    assert (page.runs, page.total) == ((), 7)
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "9" * 30, "٣"])
+async def test_a_foreign_cursor_is_refused(rig: Rig, cursor: str) -> None:
+    with pytest.raises(BadCursor):
+        await rig.store.list_runs(RunFilter(namespace="default", cursor=cursor))
+
+
+async def test_a_short_search_looks_at_a_bounded_number_and_goes_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "SHORT_SEARCH_RUNS", 3)
+    await populate(rig, [f"w{n}" for n in range(8)])
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while True:
+        wanted = RunFilter(namespace="default", query="w", cursor=cursor)
+        page = await rig.store.list_runs(wanted)
+        assert len(page.runs) <= 3
+        seen += [run.key.workflow_id for run in page.runs]
+        cursor, pages = page.next_cursor, pages + 1
+        if not cursor:
+            break
+        assert not page.total_exact
+    assert seen == [f"w{n}" for n in range(7, -1, -1)]
+    assert pages == 3
+
+
+async def test_a_total_is_exact_up_to_its_bound(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "EXACT_TOTAL", 3)
+    await populate(rig, ["w0", "w1", "w2"])
+    wanted = RunFilter(namespace="default", task_queue="default")
+    page = await rig.store.list_runs(wanted)
+    assert (page.total, page.total_exact) == (3, True)
+    await populate(rig, ["w3"])
+    page = await rig.store.list_runs(wanted)
+    assert (page.total, page.total_exact, len(page.runs)) == (3, False, 4)
+
+
+async def test_counting_gives_up_in_time(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await populate(rig, [f"w{n}" for n in range(50)])
+    monkeypatch.setattr(lists, "_COUNT_BUDGET_S", -1.0)
+    monkeypatch.setattr(lists, "_PROGRESS_STEPS", 1)
+    page = await rig.store.list_runs(RunFilter(namespace="default", task_queue="default"))
+    assert not page.total_exact
+    assert len(page.runs) == 50
+
+
+async def test_runs_of_an_id_newest_first(rig: Rig) -> None:
+    await populate(rig, ["again"])
+    await apply(rig, terminate("again"))
+    again = make.start("again", run_id="second", reuse=make.IdReusePolicy.ALLOW_DUPLICATE)
+    await apply(rig, again)
+    found = await rig.store.runs_of(WorkflowKey("default", "again"))
+    assert [(run.key.run_id, run.status) for run in found] == [
+        ("second", RunStatus.WAITING),
+        ("run-again", RunStatus.TERMINATED),
+    ]
+    assert await rig.store.runs_of(WorkflowKey("default", "missing")) == []
+
+
+async def test_lists_walk_indexes_and_sort_nothing(rig: Rig) -> None:
+    db = sqlite3.connect(rig.store.path)
+    try:
+        for wanted in (
+            RunFilter(namespace="default"),
+            RunFilter(namespace="default", statuses=(RunStatus.COMPLETED,)),
+            RunFilter(namespace="default", statuses=(RunStatus.WAITING,), workflow_type="Order"),
+            RunFilter(namespace="default", workflow_type="Order"),
+            RunFilter(namespace="default", task_queue="q"),
+            RunFilter(namespace="default", query="order"),
+        ):
+            sql, values = lists._query(db, wanted, 0, 100)
+            plan = db.execute(f"EXPLAIN QUERY PLAN SELECT {lists._COLUMNS} {sql}", values)
+            steps = [row[3] for row in plan]
+            assert not [step for step in steps if "TEMP B-TREE" in step], (wanted, steps)
+            assert not [step for step in steps if step.startswith("SCAN runs ")], (wanted, steps)
+    finally:
+        db.close()

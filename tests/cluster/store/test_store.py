@@ -1,0 +1,243 @@
+"""Opening, writing behind, checkpoints, and what disks do."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import engine_harness as make
+import pytest
+from eventually import eventually
+from populate import apply, populate
+from replica_rig import Rig
+
+from raftflow.cluster.store import (
+    AppliedState,
+    CorruptRecord,
+    Store,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreSettings,
+    StoreTooNew,
+    WriteBatch,
+    WriterTimes,
+)
+from raftflow.cluster.store.records import unframe
+from raftflow.engine.ids import RunKey
+
+NEVER = StoreSettings(times=WriterTimes(linger_ms=0, checkpoint_every_ms=10_000_000))
+KEY = RunKey("default", "order", "run-order")
+
+
+def state(index: int) -> AppliedState:
+    return AppliedState(index, 1, index, bytes(16), 1)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def execute(path: Path, sql: str) -> None:
+    db = sqlite3.connect(path)
+    with db:
+        db.execute(sql)
+    db.close()
+
+
+async def test_a_new_store_is_at_zero_and_opens_again(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    for _ in range(2):
+        store = await Store.open(path)
+        assert (store.written.index, store.written.next_run_no) == (0, 1)
+        assert list(store.catalog.namespaces) == ["default"]
+        await store.close()
+    assert names(tmp_path) == ["state.db"]
+
+
+async def test_what_waits_becomes_one_transaction_in_order(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "state.db", settings=NEVER)
+    seen: list[int] = []
+    store.on_progress(lambda written, _checkpointed: seen.append(written))
+    for index in range(1, 101):
+        store.submit(WriteBatch(state(index)))
+    await store.wait_written(100)
+    assert store.written_index == 100
+    assert seen == sorted(seen)
+    assert len(seen) < 100
+    await store.close()
+
+
+async def test_a_lone_batch_waits_for_company_unless_someone_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    patient = StoreSettings(times=WriterTimes(linger_ms=60_000))
+    store = await Store.open(tmp_path / "state.db", settings=patient)
+    store.submit(WriteBatch(state(1)))
+    async with asyncio.timeout(5):
+        await store.wait_written(1)
+    store.submit(WriteBatch(state(2)))
+    async with asyncio.timeout(5):
+        await store.close()
+    store = await Store.open(tmp_path / "state.db")
+    assert store.written_index == 2
+    await store.close()
+
+
+async def test_room_comes_back_when_batches_are_written(tmp_path: Path) -> None:
+    narrow = StoreSettings(times=WriterTimes(linger_ms=10), queue_bytes=1)
+    store = await Store.open(tmp_path / "state.db", settings=narrow)
+    assert store.has_room
+    store.submit(WriteBatch(state(1)))
+    assert not store.has_room
+    await store.room()
+    assert store.has_room
+    assert store.written_index == 1
+    await store.close()
+
+
+async def test_checkpoints_follow_on_their_own(tmp_path: Path) -> None:
+    often = StoreSettings(times=WriterTimes(linger_ms=0, checkpoint_every_ms=20))
+    store = await Store.open(tmp_path / "state.db", settings=often)
+    store.submit(WriteBatch(state(7)))
+    await eventually(lambda: store.checkpointed_index == 7)
+    await store.close()
+
+
+async def test_a_checkpoint_held_up_by_a_reader_counts_only_when_whole(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "state.db", settings=NEVER)
+    store.submit(WriteBatch(state(1)))
+    assert await store.checkpoint() == 1
+    reader = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM applied").fetchall()
+    store.submit(WriteBatch(state(2)))
+    assert await store.checkpoint() == 1
+    reader.execute("COMMIT")
+    assert await store.checkpoint() == 2
+    reader.close()
+    await store.close()
+
+
+_CHILD = """
+import asyncio, os, sys
+from raftflow.cluster.store import AppliedState, Store, WriteBatch
+
+async def main():
+    store = await Store.open(sys.argv[1])
+    for index in range(1, 51):
+        store.submit(WriteBatch(AppliedState(index, 1, index, bytes(16), 1)))
+    await store.wait_written(50)
+    os._exit(9)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+async def test_a_killed_process_leaves_what_it_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", _CHILD, str(path)], check=False, timeout=60
+    )
+    assert done.returncode == 9
+    store = await Store.open(path)
+    assert store.written_index == 50
+    assert store.checkpointed_index == 50  # what the WAL held is durable before it is relied on
+    await store.close()
+
+
+async def test_a_full_disk_ends_the_node_and_says_so(tmp_path: Path) -> None:
+    errors: list[StoreError] = []
+    store = await Store.open(tmp_path / "state.db", settings=NEVER, on_fatal=errors.append)
+    await store._in_writer(lambda: store._writer._db.execute("PRAGMA max_page_count = 1"))
+    batch = WriteBatch(state(1))
+    batch.events = [(n, bytes(4_000)) for n in range(100)]
+    store.submit(batch)
+    await eventually(lambda: errors)
+    assert isinstance(errors[0], StoreFull)
+    assert "state.db" in str(errors[0])
+    assert "free space" in errors[0].remedy
+    assert store.written_index == 0
+    await store.abandon()
+
+
+async def test_rows_that_do_not_fit_end_the_node(tmp_path: Path) -> None:
+    errors: list[StoreError] = []
+    store = await Store.open(tmp_path / "state.db", settings=NEVER, on_fatal=errors.append)
+    for index in (1, 2):
+        batch = WriteBatch(state(index))
+        batch.events = [(1, b"the same event twice")]
+        store.submit(batch)
+    await eventually(lambda: errors)
+    assert "does not fit its rows" in str(errors[0])
+    await store.abandon()
+
+
+@pytest.mark.parametrize("content", [b"x" * 8_192, b"SQLite format 3\x00" + b"\xff" * 8_192])
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "state.db").write_bytes(content)
+    with pytest.raises(StoreDamaged, match=r"state\.db"):
+        await Store.open(tmp_path / "state.db")
+
+
+async def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
+    execute(tmp_path / "state.db", "CREATE TABLE theirs (x)")
+    with pytest.raises(StoreDamaged, match="not a raftflow store"):
+        await Store.open(tmp_path / "state.db")
+
+
+async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
+    await (await Store.open(tmp_path / "state.db")).close()
+    execute(tmp_path / "state.db", "PRAGMA user_version = 99")
+    with pytest.raises(StoreTooNew, match="99"):
+        await Store.open(tmp_path / "state.db")
+
+
+async def test_events_are_the_records_of_a_history_file(rig: Rig) -> None:
+    await populate(rig, ["order"])
+    await apply(rig, *[make.signal("order", "go", b"%d" % n) for n in range(5)])
+    records = await rig.store.events(KEY, limit=100)
+    assert len(records) == 6
+    assert all(unframe(record) for record in records)
+    assert await rig.store.events(KEY, start=3, limit=2) == records[2:4]
+    assert await rig.store.events(KEY, start=7, limit=2) == []
+    assert await rig.store.events(RunKey("default", "order", "none"), limit=9) == []
+
+
+async def test_a_damaged_event_is_named_and_the_run_stays_readable(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    await populate(rig, ["order", "other"])
+    await apply(rig, make.signal("order", "go", b"payload"))
+    await rig.stop()
+    execute(
+        tmp_path / "state.db",
+        f"UPDATE events SET record = zeroblob(9) WHERE event_no = {(1 << 24) + 2}",
+    )
+    await rig.start()
+    with pytest.raises(CorruptRecord, match=r"state\.db: events row 16777218"):
+        await rig.store.events(KEY, limit=9)
+    assert len(await rig.store.events(KEY, limit=1)) == 1
+    assert len(await rig.store.events(RunKey("default", "other", "run-other"), limit=9)) == 1
+    await rig.stop()
+
+
+async def test_a_missing_event_is_noticed(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    await populate(rig, ["order"])
+    await apply(rig, make.signal("order", "go"), make.signal("order", "go"))
+    await rig.stop()
+    execute(tmp_path / "state.db", f"DELETE FROM events WHERE event_no = {(1 << 24) + 2}")
+    await rig.start()
+    with pytest.raises(CorruptRecord, match="an event before it is missing"):
+        await rig.store.events(KEY, limit=9)
+    await rig.stop()
+
+
+async def test_no_file_is_left_behind(rig: Rig) -> None:
+    copy = await rig.store.copy_to(rig.folder / "copy.db")
+    assert copy.path == str(rig.folder / "copy.db")
+    assert names(rig.folder) == ["copy.db", "state.db", "state.db-shm", "state.db-wal"]
