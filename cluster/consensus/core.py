@@ -156,6 +156,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._leader_contact = LONG_AGO
         self._last_tick = engine.monotonicTime()
         self._no_deadlines_before = LONG_AGO
+        self._hurry = False
         self._reason = "start"
         self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
         self._counters = Counters()
@@ -309,9 +310,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             return
         self._leader_contact = LONG_AGO
         self._reason = "connection to the leader lost"
-        jitter = engine.random.random() * self._election_min / 4
+        self._hurry = True
         self.__raftElectionDeadline = min(
-            self.__raftElectionDeadline, engine.monotonicTime() + jitter
+            self.__raftElectionDeadline, engine.monotonicTime() + self._jitter()
         )
 
     def status(self) -> ConsensusStatus:
@@ -402,7 +403,10 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _campaign(self, now: float) -> None:
         self._pre_vote.stop()
         self._counters.elections += 1
-        self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        # Two that lost the leader together may split the votes: once, try again soon.
+        soon = self._election_min / 4 + self._jitter()
+        self.__raftElectionDeadline = now + (soon if self._hurry else self.__generateRaftTimeout())
+        self._hurry = False
         self.__transferInProgress = False
         self.__raftLeader = None
         self.__setState(CANDIDATE)
@@ -418,6 +422,10 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         )
         if self._majority == 1:
             self.__onBecomeLeader()
+
+    def _jitter(self) -> float:
+        """Enough to keep two nodes from campaigning at once, a fraction of any timeout."""
+        return float(engine.random.random()) * self._election_min / 4
 
     def _step_down(self, reason: str) -> None:
         self._reason = reason
@@ -565,8 +573,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             again = self._pre_vote.active
             self._new_term(message["term"], f"{node.id} is in a newer term")
             if again:
-                jitter = engine.random.random() * self._election_min / 4
-                self.__raftElectionDeadline = now + jitter
+                self._pre_vote.stop()
+                self.__raftElectionDeadline = now + self._jitter()
         elif message["granted"]:
             self._pre_vote.granted(node.id, asked_term=message["asked_term"])
             if self._pre_vote.won and self.__raftState != LEADER:
@@ -611,6 +619,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if not self.__transferInProgress:
             self.__raftElectionDeadline = now + self.__generateRaftTimeout()
         self._pre_vote.stop()
+        self._hurry = False
         self.__raftLeader = node
         self.__setState(FOLLOWER)
         self._leader_contact = now
