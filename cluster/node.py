@@ -22,6 +22,7 @@ from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
 from raftflow.cluster.consensus.identity import claim_directory
 from raftflow.cluster.consensus.types import Role, Timing
+from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
     ACTIVITY,
     DECISION,
@@ -82,6 +83,11 @@ class Node:
         consensus.set_listener(self)
         self.clock = clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=consensus, clock=clock)
+        digests = DigestExchange(
+            consensus=consensus,
+            replica=replica,
+            peers=tuple([peer.id for peer in config.voters if peer.id != config.node_id]),
+        )
         self.watch = LeaderWatch()
         self.proposer = Proposer(
             consensus=consensus, clock=clock, node_id=config.node_id, limits=limits
@@ -120,6 +126,8 @@ class Node:
         exits.callback(self.duties.stop)
         self.exchange.start()
         exits.push_async_callback(self.exchange.stop)
+        digests.start()
+        exits.push_async_callback(digests.stop)
         services = self._services(consensus, store)
         api = ApiServer(services)
         await api.start()
