@@ -68,13 +68,7 @@ class Node:
         store = await _open_store(config, self._fatal)
         exits.push_async_callback(store.close)
         limits = _engine_limits(config)
-        self.replica = replica = Replica(
-            store=store,
-            settings=ReplicaSettings(
-                snapshots=config.data_dir / "snapshots" / "made",
-                log_tail_entries=config.storage.log_tail_entries,
-            ),
-        )
+        self.replica = replica = Replica(store=store, settings=_replica_settings(config))
         self.consensus = consensus = Consensus(
             _consensus_config(config), store=replica, claim=claim
         )
@@ -83,11 +77,6 @@ class Node:
         consensus.set_listener(self)
         self.clock = clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=consensus, clock=clock)
-        digests = DigestExchange(
-            consensus=consensus,
-            replica=replica,
-            peers=tuple([peer.id for peer in config.voters if peer.id != config.node_id]),
-        )
         self.watch = LeaderWatch()
         self.proposer = Proposer(
             consensus=consensus, clock=clock, node_id=config.node_id, limits=limits
@@ -124,10 +113,9 @@ class Node:
         await consensus.start()
         exits.push_async_callback(consensus.stop)
         exits.callback(self.duties.stop)
-        self.exchange.start()
-        exits.push_async_callback(self.exchange.stop)
-        digests.start()
-        exits.push_async_callback(digests.stop)
+        for exchange in (self.exchange, self.digests):
+            exchange.start()
+            exits.push_async_callback(exchange.stop)
         services = self._services(consensus, store)
         api = ApiServer(services)
         await api.start()
@@ -157,6 +145,9 @@ class Node:
     # ---- wiring ---------------------------------------------------------------------------------
 
     def _wire(self, consensus: Consensus) -> None:
+        own = self.config.node_id
+        peers = tuple([peer.id for peer in self.config.voters if peer.id != own])
+        self.digests = DigestExchange(consensus=consensus, replica=self.replica, peers=peers)
         # Duties come before delivery: a task that goes back is offered after its lease is held.
         self.replica.subscribe(self.proposer.on_applied)
         self.replica.subscribe(self.duties.on_applied)
@@ -257,6 +248,13 @@ async def _open_store(config: Config, on_fatal: Callable[[Exception], None]) -> 
     times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
     path = config.data_dir / "state.db"
     return await Store.open(path, settings=StoreSettings(times=times), on_fatal=on_fatal)
+
+
+def _replica_settings(config: Config) -> ReplicaSettings:
+    return ReplicaSettings(
+        snapshots=config.data_dir / "snapshots" / "made",
+        log_tail_entries=config.storage.log_tail_entries,
+    )
 
 
 def _engine_limits(config: Config) -> Limits:
