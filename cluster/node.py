@@ -144,6 +144,11 @@ class Node:
             node_id=self.config.node_id,
             leader_wait_ms=self.config.leader_wait_ms,
         )
+        self.reads = Reads(
+            consensus=self.consensus,
+            replica=self.replica,
+            leader_wait_ms=self.config.leader_wait_ms,
+        )
 
     def _build_tasks(self, store: Store) -> None:
         """Handing out work: the leader's duties, and the polls parked here."""
@@ -151,6 +156,7 @@ class Node:
         self.duties = Duties(
             node_id=config.node_id,
             proposer=self.proposer,
+            reads=self.reads,
             replica=self.replica,
             store=store,
             clock=self.clock,
@@ -192,11 +198,7 @@ class Node:
         return NodeServices(
             config=self.config,
             forwarder=self.forwarder,
-            reads=Reads(
-                consensus=self.consensus,
-                replica=self.replica,
-                leader_wait_ms=self.config.leader_wait_ms,
-            ),
+            reads=self.reads,
             dispatch=self.dispatch,
             replica=self.replica,
             store=store,

@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.duties import Duties, DutyTimes
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.views import OpenTask, TaskPage
@@ -53,9 +56,11 @@ class World:
         self.oldest_request: int | None = None
         self.time_ms = NOW_MS
         self.applied_index = 1
+        self.deposed = False
         self.duties = Duties(
             node_id="n1",
             proposer=self,  # type: ignore[arg-type]
+            reads=self,  # type: ignore[arg-type]
             replica=self,  # type: ignore[arg-type]
             store=self,  # type: ignore[arg-type]
             clock=LogClock(
@@ -73,6 +78,12 @@ class World:
     ) -> None:
         self.proposed.append(command)
         self.answers.append(done)
+
+    # reads
+    async def linearizable(self) -> int:
+        if self.deposed:
+            raise Unavailable("no leader confirmed this read", maybe_applied=False)
+        return self.applied_index
 
     # replica and store
     async def written(self, index: int) -> None:
@@ -258,6 +269,19 @@ async def test_heartbeats_extend_and_a_dropped_lease_has_none() -> None:
     assert (reply.held, reply.cancelled) == (False, True)  # the run is gone
     request.lease_token = "nonsense"
     assert not (await world.duties.on_heartbeat(request)).held
+    world.duties.stop()
+
+
+async def test_a_leader_deposed_in_its_sleep_confirms_no_lease() -> None:
+    world = World()
+    world.lead()
+    world.apply([HoldLease(RUN, 1, TOKEN, 1_000)])
+    world.deposed = True
+    request = node_pb2.HeartbeatRequest(
+        namespace="default", workflow_id="w", lease_token=TOKEN, worker_id="w1"
+    )
+    with pytest.raises(Unavailable):
+        await world.duties.on_heartbeat(request)
     world.duties.stop()
 
 
