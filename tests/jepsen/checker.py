@@ -56,14 +56,18 @@ def check(
         page = cluster.call(cluster.ids()[0], "GET", history_path(saga))
         for step in check_history(saga, page["events"], violations):
             ran = calls[f"{step['step_name']} {saga.workflow_id}"]
-            expired.append(f"{saga.workflow_id} {step['step_name']} ran {ran}, node {step.get('node')}")
+            expired.append(
+                f"{saga.workflow_id} {step['step_name']} ran {ran}, node {step.get('node')}"
+            )
     for line, count in calls.items():
         if count != 1:
             violations.append(f"{line!r} ran {count} times with a policy of one attempt")
     return violations, expired
 
 
-def check_history(saga: Saga, events: list[dict[str, Any]], violations: list[str]) -> list[dict[str, Any]]:
+def check_history(
+    saga: Saga, events: list[dict[str, Any]], violations: list[str]
+) -> list[dict[str, Any]]:
     """Complains; returns the steps that failed because a lease ran out."""
 
     def wrong(what: str) -> None:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from dev_cluster import DevCluster, HttpError
+from dev_cluster import DevCluster, HttpError, call
 
 ATTEMPT_S = 8.0
 PATIENCE_S = 60.0
@@ -37,8 +37,6 @@ class Client:
 
     def once(self, address: str, method: str, path: str, body: Any = None) -> Outcome:
         self.calls += 1
-        from dev_cluster import call
-
         try:
             return Outcome("ok", 200, call(address, method, path, body, timeout=ATTEMPT_S))
         except HttpError as error:

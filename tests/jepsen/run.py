@@ -16,11 +16,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "support")]
 
-from checker import check, settle
-from dev_cluster import DevCluster, HttpError, dev_cluster, wait_for
-from nemesis import KINDS, Nemesis
-from workers import WorkerProcess, worker_process
-from workload import Workload
+from checker import check, settle  # noqa: E402
+from dev_cluster import DevCluster, HttpError, dev_cluster, wait_for  # noqa: E402
+from nemesis import KINDS, Nemesis  # noqa: E402
+from workers import WorkerProcess, worker_process  # noqa: E402
+from workload import Workload  # noqa: E402
 
 ENVIRONMENT = {"RAFTFLOW_LEASE_MS": "10000", "RAFTFLOW_DECISION_TIMEOUT_MS": "3000"}
 
@@ -64,7 +64,9 @@ def run(
         found, expired = check(cluster, workload.sagas, calls_of(workers))
         violations += found
         violations += [error for client in workload.clients for error in client.errors]
-        violations += [f"worker: {worker.output()[-2_000:]}" for worker in workers if worker.output()]
+        violations += [
+            f"worker: {worker.output()[-2_000:]}" for worker in workers if worker.output()
+        ]
         return {
             "seed": seed,
             "sagas": len(workload.sagas),
