@@ -207,6 +207,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def commit_index(self) -> int:
         return int(self.__raftCommitIndex)
 
+    @property
+    def heard_commit_index(self) -> int:
+        """What the leader said, be our log that far or not."""
+        return max(self.commit_index, self._following.commit)
+
     @_fail_stop
     def propose(self, payload: bytes) -> Proposed:
         """Leadership is checked and the entry appended in one step; tick() sends it."""
@@ -335,7 +340,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             term=self.term,
             leader=self.leader,
             commit_index=self.commit_index,
-            heard_commit_index=max(self.commit_index, self._following.commit),
+            heard_commit_index=self.heard_commit_index,
             delivered_index=int(self.__raftLastApplied),
             first_index=self._journal.first_index,
             last_index=self._journal.last_index,

@@ -283,6 +283,11 @@ class Consensus:
     def leader(self) -> str | None:
         return self._core.leader
 
+    @property
+    def heard_commit_index(self) -> int:
+        """What the leader said to be committed, be our log that far or not."""
+        return self._core.heard_commit_index
+
     def peers(self) -> dict[str, PeerInfo]:
         """Every voter, this node included."""
         infos = {}
