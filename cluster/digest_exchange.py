@@ -30,8 +30,8 @@ class StateDiverged(Exception):
     def __init__(self, index: int) -> None:
         super().__init__(
             f"the state after entry {index} differs from that of a majority of the nodes; stop this"
-            " node, move state.db* and raft/ out of its data directory and start it again: it"
-            " fetches everything from the other nodes. Keep what you moved for a report"
+            " node, move everything out of its data directory and start it again: it fetches all"
+            " from the other nodes. Keep what you moved for a report"
         )
         self.index = index
 
