@@ -213,7 +213,7 @@ def follow(client: Client, workflow_id: str, worker: Child) -> dict[str, Any]:
 
 
 def show_addresses(addresses: list[str], workflow_id: str, data_dir: Path) -> None:
-    flags = " ".join(f"--address {address}" for address in addresses[:1])
+    flags = f"--address {addresses[-1]}"  # the node that the line below does not kill
     console.print("\nEvery node serves the same dashboard and the same API:")
     for address in addresses:
         console.print(f"  [link={address}/]{address}/[/link]")
@@ -254,8 +254,11 @@ def main() -> int:
         "--data-dir", type=Path, help="keep the data here; default: a fresh directory"
     )
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A terminal that is closed says SIGHUP: nothing may run on unseen.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: sys.exit(128 + got))
     data_dir = options.data_dir or Path(tempfile.mkdtemp(prefix="raftflow-demo-"))
+    keep = options.data_dir is not None
     try:
         demo(data_dir.absolute(), once=options.once)
     except KeyboardInterrupt:
@@ -263,9 +266,11 @@ def main() -> int:
     except (DemoError, RaftflowError) as err:
         console.print(f"\n[red]The demo failed:[/] {escape(str(err))}")
         console.print(f"The logs of the nodes are in {data_dir}.")
+        keep = True
         return 1
-    if options.data_dir is None:
-        shutil.rmtree(data_dir, ignore_errors=True)
+    finally:
+        if not keep:
+            shutil.rmtree(data_dir, ignore_errors=True)
     return 0
 
 

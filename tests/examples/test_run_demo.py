@@ -17,13 +17,13 @@ TIMEOUT_S = 120
 pytestmark = pytest.mark.cluster
 
 
-def start(*options: str) -> subprocess.Popen[str]:
+def start(*options: str, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*DEMO, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
     )
 
 
@@ -58,6 +58,7 @@ def test_ctrl_c_stops_everything_and_busy_ports_are_avoided(tmp_path: Path) -> N
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             holder.bind(("127.0.0.1", 8233))
+            holder.listen()  # bound alone, it would not be in the way
         except OSError:
             pass  # taken already, which is as good
         demo = start("--data-dir", str(tmp_path))
@@ -76,6 +77,19 @@ def test_ctrl_c_stops_everything_and_busy_ports_are_avoided(tmp_path: Path) -> N
     assert demo.returncode == 0, rest
     assert "Stopped." in rest
     assert processes_of(tmp_path) == []
+
+
+def test_a_terminal_that_is_closed_leaves_nothing_behind(tmp_path: Path) -> None:
+    demo = start(TMPDIR=str(tmp_path))
+    assert demo.stdout is not None
+    while "The cluster has a leader" not in demo.stdout.readline():
+        assert demo.poll() is None
+    assert processes_of(tmp_path)
+    demo.send_signal(signal.SIGHUP)
+    demo.communicate(timeout=TIMEOUT_S)
+    assert demo.returncode == 128 + signal.SIGHUP
+    assert processes_of(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
 def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
