@@ -40,6 +40,10 @@ _SLICE_S = 0.004
 # Commands applied without a pause. Each piece rolls the digest once, so that all nodes must agree.
 PIECE_COMMANDS = 64
 
+# Digests are kept at every so many entries, to be compared with those of other nodes.
+MARK_EVERY = 64
+_MARKS_KEPT = 1_024
+
 Subscriber = Callable[[Applied, Batch], None]
 
 
@@ -85,6 +89,7 @@ class Replica:
         self._load: asyncio.Task[None] | None = None
         self._compacted_index = 0
         self._checkpointed_at = time.monotonic()
+        self._marks: dict[int, bytes] = {}  # oldest first
         self._copies: dict[str, Path] = {}
         self._copy_number = 0
         self._hot = HotSet(store.catalog, settings.cache)
@@ -123,6 +128,15 @@ class Replica:
     @property
     def digest(self) -> bytes:
         return self.applied.digest
+
+    @property
+    def newest_mark(self) -> tuple[int, bytes] | None:
+        """The last index at which all nodes keep their digests, and this one's there."""
+        return next(reversed(self._marks.items()), None)
+
+    def digest_at(self, index: int) -> bytes | None:
+        """The digest at a mark; None when it is too old or not reached, or no mark."""
+        return self._marks.get(index)
 
     @property
     def catalog(self) -> Catalog:
@@ -254,6 +268,8 @@ class Replica:
         self._hot.unpin(queued.keys)
         self._queued_bytes -= len(queued.entry.payload)
         self.applied = after
+        if after.index % MARK_EVERY == 0:
+            self._mark(after)
         self._store.submit(encoder.close(after))
         for listener in self._subscribers:
             listener(applied, batch)
@@ -291,6 +307,11 @@ class Replica:
         replies = tuple([reply for part in parts for reply in part.replies])
         effects = tuple([effect for part in parts for effect in part.effects])
         return Applied(replies, effects, Changes()), state
+
+    def _mark(self, applied: AppliedState) -> None:
+        self._marks[applied.index] = applied.digest
+        if len(self._marks) > _MARKS_KEPT:
+            del self._marks[next(iter(self._marks))]
 
     def _wake_waiters(self) -> None:
         if not self._waiters:
@@ -364,6 +385,7 @@ class Replica:
             self._hot = HotSet(self._store.catalog, self._settings.cache)
             waiting = [queued.entry for queued in self._queue]
             self._queue.clear()
+            self._marks.clear()
             self._queued_bytes = 0
             self._incoming = deque(
                 entry for entry in (*waiting, *self._incoming) if entry.index > manifest.index

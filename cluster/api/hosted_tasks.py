@@ -9,6 +9,7 @@ import structlog
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
+from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import tasks
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
@@ -36,7 +37,10 @@ class HostedTasks:
         )
         poll = tasks.Poll(DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE, names, worker_id)
         task = await tasks.poll_decision(self._node, poll)
-        return None if task is None else views.decision_task(task)
+        if task is None:
+            return None
+        body = views.decision_task(task)
+        return {name: list(it) if isinstance(it, Rows) else it for name, it in body.items()}
 
     async def complete(self, body: dict[str, Any]) -> None:
         """Apply a decision; one that came too late or is refused is logged and settled."""

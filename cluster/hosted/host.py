@@ -55,7 +55,9 @@ class HostedWorkflows:
                 if task is not None:
                     await self._complete(await self._decide(task))
             except Exception as err:  # noqa: BLE001 - the loop outlives what the node goes through
-                logger.info("hosted_workflows_paused", error=repr(err), pause_ms=int(pause * 1000))
+                logger.warning(
+                    "hosted_workflows_paused", error=repr(err), pause_ms=int(pause * 1000)
+                )
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
 

@@ -226,8 +226,15 @@ async def test_commands_are_checked_by_place(client: Client) -> None:
         reply = await client.post("/api/workflow-tasks/complete", body | {"commands": commands})
         assert reply.status == 400, reply.content
         assert message in reply.json["error"]
+    # The first of them gave the task back: it is offered again at once, not after its deadline.
+    task = (await client.get("/api/workflow-tasks")).json
     wrong = await client.post(
-        "/api/workflow-tasks/complete", body | {"commands": [timer | {"sequence": 2}]}
+        "/api/workflow-tasks/complete",
+        {
+            "workflow_id": task["workflow_id"],
+            "task_token": task["task_token"],
+            "commands": [timer | {"sequence": 2}],
+        },
     )
     assert (wrong.status, wrong.json["reason"]) == (400, "BAD_SEQUENCE")
 

@@ -78,3 +78,11 @@ class ClockSample(_message.Message):
     WALL_MS_FIELD_NUMBER: _ClassVar[int]
     wall_ms: int
     def __init__(self, wall_ms: _Optional[int] = ...) -> None: ...
+
+class StateDigest(_message.Message):
+    __slots__ = ("index", "digest")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    digest: bytes
+    def __init__(self, index: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
