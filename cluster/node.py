@@ -158,6 +158,7 @@ class Node:
 
     def _wire(self, consensus: Consensus) -> None:
         # Duties come before delivery: a task that goes back is offered after its lease is held.
+        self.proposer.on_submitted = self.duties.on_submitted
         self.replica.subscribe(self.proposer.on_applied)
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)

@@ -62,6 +62,8 @@ class Proposer:
         self._in_flight: dict[int, tuple[int, list[str]]] = {}  # index -> (term, command ids)
         self._flush_scheduled = False
         self._duty_number = 0
+        # Hears of each call's command right behind its place in line; the leader's duties set it.
+        self.on_submitted: Callable[[bytes], None] = lambda command: None
         self.entries_proposed = 0
 
     @property
@@ -87,7 +89,8 @@ class Proposer:
             if not future.done():
                 future.set_exception(error)
 
-        self._enqueue(_Pending(command_id, command, done, lost))
+        if self._enqueue(_Pending(command_id, command, done, lost)):
+            self.on_submitted(command)
         return await future
 
     def propose_duty(self, command: Command, done: AnswerCallback | None = None) -> None:
@@ -127,15 +130,17 @@ class Proposer:
         if self._pending:
             self._schedule_flush()
 
-    def _enqueue(self, call: _Pending) -> None:
+    def _enqueue(self, call: _Pending) -> bool:
+        """False when the command is on its way already."""
         waiting = self._waiting.get(call.command_id)
         if waiting is not None:
             # The same id again while the first is under way: one effect, one answer for both.
             waiting.append(call)
-            return
+            return False
         self._pending.append(call)
         self._pending_bytes += len(call.command)
         self._schedule_flush()
+        return True
 
     def _schedule_flush(self) -> None:
         if not self._flush_scheduled:
