@@ -153,3 +153,13 @@ def test_no_task_or_poll_waits_while_a_partner_waits(steps: list[tuple[str, int,
         assert matching.polls_waiting == len(polls)
         assert matching.depth(activities=True) == len(tasks)
         assert not any(accepts(p, t) for p in polls.values() for t in tasks.values())
+
+
+def test_a_claim_takes_a_poll_and_leaves_no_task_behind() -> None:
+    matching = Matching()
+    assert matching.claim(activity(1)) is None
+    matching.park("n1", poll("p1", "charge"))
+    assert pair(matching.claim(activity(1))) == ("w1", "p1")
+    assert matching.claim(activity(2)) is None
+    matching.park("n1", poll("p2", "charge"))
+    assert matching.depth(activities=True) == 0 and matching.polls_waiting == 1
