@@ -23,6 +23,10 @@ from raftflow.engine.rejections import Answer
 
 # More entries in flight only shrink the batches: the disk and the network pipeline two or three.
 MAX_ENTRIES_IN_FLIGHT = 3
+# An entry costs all nodes the same whatever it holds: a second one follows the first only when it
+# is worth it; what is less waits for the first to be applied.
+WORTH_COMMANDS = 32
+WORTH_BYTES = 256 << 10
 MAX_BATCH_COMMANDS = 512
 MAX_BATCH_BYTES = 4 << 20
 MAX_PENDING_BYTES = 64 << 20
@@ -156,8 +160,14 @@ class Proposer:
             # A majority's clocks are known moments after a majority is connected.
             asyncio.get_running_loop().call_later(0.02, self._schedule_flush)
             return
-        while self._pending and len(self._in_flight) < MAX_ENTRIES_IN_FLIGHT:
+        while self._pending and self._may_propose():
             self._propose(self._take_batch())
+
+    def _may_propose(self) -> bool:
+        if not self._in_flight:
+            return True
+        worth = len(self._pending) >= WORTH_COMMANDS or self._pending_bytes >= WORTH_BYTES
+        return worth and len(self._in_flight) < MAX_ENTRIES_IN_FLIGHT
 
     def _take_batch(self) -> list[_Pending]:
         size = count = 0
