@@ -90,6 +90,11 @@ class Matching:
         queue.tasks.setdefault(task.name, deque()).append(item)
         return None
 
+    def claim(self, task: QueuedTask) -> Match | None:
+        """The oldest poll that takes a task which is about to be queued."""
+        poll_id = self._oldest_poll(self._queue(task.queue_key), task.name)
+        return None if poll_id is None else self._matched(task, poll_id)
+
     def withdraw(self, key: TaskKey) -> None:
         # Its place in the deque is skipped when it is reached.
         self._tasks.pop(key, None)

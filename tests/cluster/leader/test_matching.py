@@ -168,3 +168,13 @@ def test_a_later_attempt_takes_the_place_of_one_that_is_over() -> None:
     assert match is not None
     assert match.task.attempt == 2
     assert matching.park("n1", poll("q")) is None
+
+
+def test_a_claim_takes_a_poll_and_leaves_no_task_behind() -> None:
+    matching = Matching()
+    assert matching.claim(activity(1)) is None
+    matching.park("n1", poll("p1", "charge"))
+    assert pair(matching.claim(activity(1))) == ("w1", "p1")
+    assert matching.claim(activity(2)) is None
+    matching.park("n1", poll("p2", "charge"))
+    assert matching.depth(activities=True) == 0 and matching.polls_waiting == 1
