@@ -164,6 +164,7 @@ class Node:
             times=DutyTimes(
                 lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
             ),
+            fatal=self.consensus.fatal,
         )
         self.dispatch = Dispatch(
             consensus=self.consensus,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from raftflow.cluster.background import Fatal, spawn
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec.commands import decode_command
 from raftflow.cluster.consensus.channel import PeerError
@@ -86,6 +87,7 @@ class Duties:
         clock: LogClock,
         metrics: Metrics,
         times: DutyTimes,
+        fatal: Fatal,
     ) -> None:
         self._node_id = node_id
         self._proposer = proposer
@@ -95,6 +97,7 @@ class Duties:
         self._clock = clock
         self._metrics = metrics
         self._times = times
+        self._fatal = fatal
         self.matching = Matching()
         self.leases = Leases()
         self.timers = Timers()
@@ -142,7 +145,8 @@ class Duties:
             self._following = True
             # Entries of earlier terms are all applied: their stamps bound ours from below.
             self._clock.resume(self._replica.time_ms)
-            self._office = asyncio.create_task(self._hold_office(batch.index), name="leader-duties")
+            office = self._hold_office(batch.index)
+            self._office = spawn(office, name="leader-duties", fatal=self._fatal)
         offers: dict[TaskKey, QueuedTask] = {}
         for effect in applied.effects:
             self._follow(effect, offers)
