@@ -12,6 +12,7 @@ help: ## this list
 
 $(STAMP): pyproject.toml sdks/python/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("raftflow needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	@echo "Installing into $(VENV); the first time this takes about a minute."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e sdks/python -e '.[dev]'
 	$(BIN)/python tools/devlinks.py

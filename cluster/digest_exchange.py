@@ -31,8 +31,8 @@ class StateDiverged(Exception):
     def __init__(self, index: int) -> None:
         super().__init__(
             f"the state after entry {index} differs from that of a majority of the nodes; stop this"
-            " node, move everything out of its data directory and start it again: it fetches all"
-            " from the other nodes. Keep what you moved for a report"
+            " node, move everything out of its data directory and, while all other nodes run, start"
+            " it again: it fetches all from them. Keep what you moved for a report"
         )
         self.index = index
 

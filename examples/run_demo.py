@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ READY_TIMEOUT_S = 60.0
 SAGA_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 THINK_S = 1.0
+# SIGHUP comes from a terminal that is closed: nothing may run on unseen.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 WORKER = Path(__file__).parent / "order_saga" / "worker.py"
 
@@ -129,18 +132,40 @@ class Child:
                 self.process.wait()
 
 
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Puts off the signals that end the demo until the block is over."""
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda got, _: came.append(got)) for each in ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for each in came:
+        signal.raise_signal(each)
+
+
+def start_child(stack: contextlib.ExitStack, name: str, *command: str) -> Child:
+    """A child that is stopped with the stack; one forked but not yet noted would be left behind."""
+    with signals_wait():
+        child = Child(name, *command)
+        stack.callback(child.stop)
+    return child
+
+
 def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
     """Three nodes with a leader; their HTTP addresses."""
     for last in (False, False, True):
         offset = free_offset(stack)
         if offset:
             console.print(f"[yellow]The usual ports are taken; each is raised by {offset}.[/]")
-        cluster = Child(
+        cluster = start_child(
+            stack,
             "raftflow dev",
             *("-m", "raftflow.cluster.cli.main", "dev", "--nodes", str(NODES)),
             *("--data-dir", str(data_dir), "--port-offset", str(offset)),
         )
-        stack.callback(cluster.stop)
         try:
             cluster.wait_for("ready", READY_TIMEOUT_S)
         except DemoError:
@@ -229,8 +254,7 @@ def demo(data_dir: Path, *, once: bool) -> None:
         console.print(f"Starting {NODES} nodes in {data_dir} ...")
         addresses = start_cluster(stack, data_dir)
         console.print("[green]The cluster has a leader.[/] Starting a worker and an order saga.")
-        worker = Child("the worker", str(WORKER), *addresses)
-        stack.callback(worker.stop)
+        worker = start_child(stack, "the worker", str(WORKER), *addresses)
         client = Client(addresses)
         workflow_id = f"order-{uuid.uuid4().hex[:6]}"
         client.start("OrderSaga", workflow_id=workflow_id, input=workflow_id)
@@ -254,7 +278,6 @@ def main() -> int:
         "--data-dir", type=Path, help="keep the data here; default: a fresh directory"
     )
     options = parser.parse_args()
-    # A terminal that is closed says SIGHUP: nothing may run on unseen.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda got, _: sys.exit(128 + got))
     data_dir = options.data_dir or Path(tempfile.mkdtemp(prefix="raftflow-demo-"))

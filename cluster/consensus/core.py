@@ -994,8 +994,8 @@ def _settings(timing: Timing) -> SyncObjConf:
 
 
 _FETCH_ALL = (
-    "Restore a backup of the whole data directory, or move everything out of it and start the node "
-    "again: it fetches what the other nodes have"
+    "Restore a backup of the whole data directory, or move everything out of it and, while all "
+    "other nodes run, start the node again: it fetches what they have"
 )
 
 
