@@ -183,7 +183,7 @@ class Replica:
     def hot_newest(self, workflow: WorkflowKey) -> Run | None:
         """The same for the id's newest run."""
         run_id = self._hot.state.current.get(workflow)
-        return run_id and self.hot_run(RunKey(*workflow, run_id)) or None
+        return None if run_id is None else self.hot_run(RunKey(*workflow, run_id))
 
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None:
         """The run, or the id's newest; at least as new as all that was applied before the call.

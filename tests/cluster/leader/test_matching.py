@@ -162,4 +162,5 @@ def test_a_claim_takes_a_poll_and_leaves_no_task_behind() -> None:
     assert pair(matching.claim(activity(1))) == ("w1", "p1")
     assert matching.claim(activity(2)) is None
     matching.park("n1", poll("p2", "charge"))
-    assert matching.depth(activities=True) == 0 and matching.polls_waiting == 1
+    assert matching.depth(activities=True) == 0
+    assert matching.polls_waiting == 1
