@@ -38,6 +38,9 @@ proto: $(STAMP) ## generate the protobuf stubs again
 sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one
 	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
 
+soak: $(STAMP) ## real clusters under faults: SEEDS=1:6 SECONDS=60
+	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
+
 ci: ## what CI runs
 	bash .ci/run
 

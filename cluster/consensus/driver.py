@@ -393,10 +393,12 @@ class Consensus:
         )
 
     def _wake(self) -> None:
-        """Tick once before the loop turns again, however many reasons there are."""
+        """Tick once, however many reasons there are. A turn later than the reason: what was
+        committed is applied by then, and what follows from it proposed, so that one message to
+        each peer carries both the commit index and the next entry."""
         if not self._tick_wanted:
             self._tick_wanted = True
-            self._loop.call_soon(self._tick)
+            self._loop.call_soon(self._loop.call_soon, self._tick)
 
     def _tick(self) -> None:
         self._tick_wanted = False
