@@ -215,7 +215,7 @@ async def test_a_disk_that_fails_ends_the_process_with_the_reason(tmp_path: Path
         writes = [cluster.write(leader, f"w{i}-{'x' * 500}") for i in range(300)]
         await asyncio.gather(*writes)
         assert await asyncio.wait_for(cluster.nodes[leader].exit_code(), 5) == EXIT_FATAL
-        told = cluster.nodes[leader].log.read_text()
+        told = cluster.nodes[leader].log.read_text(errors="replace")
         assert "node_stopping" in told
         assert str(tmp_path / leader / "raft") in told
         await cluster.leader(*(cluster.nodes.keys() - {leader}))
