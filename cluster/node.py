@@ -164,6 +164,7 @@ class Node:
             times=DutyTimes(
                 lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
             ),
+            fatal=self.consensus.fatal,
         )
         self.dispatch = Dispatch(
             consensus=self.consensus,
@@ -179,6 +180,7 @@ class Node:
     def _wire(self) -> None:
         consensus = self.consensus
         # Duties come before delivery: a task that goes back is offered after its lease is held.
+        self.proposer.on_submitted = self.duties.on_submitted
         self.replica.subscribe(self.proposer.on_applied)
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)

@@ -23,6 +23,10 @@ from raftflow.engine.rejections import Answer
 
 # More entries in flight only shrink the batches: the disk and the network pipeline two or three.
 MAX_ENTRIES_IN_FLIGHT = 3
+# An entry costs all nodes the same whatever it holds: a second one follows the first only when it
+# is worth it; what is less waits for the first to be applied.
+WORTH_COMMANDS = 32
+WORTH_BYTES = 256 << 10
 MAX_BATCH_COMMANDS = 512
 MAX_BATCH_BYTES = 4 << 20
 MAX_PENDING_BYTES = 64 << 20
@@ -62,6 +66,8 @@ class Proposer:
         self._in_flight: dict[int, tuple[int, list[str]]] = {}  # index -> (term, command ids)
         self._flush_scheduled = False
         self._duty_number = 0
+        # Hears of each call's command right behind its place in line; the leader's duties set it.
+        self.on_submitted: Callable[[bytes], None] = lambda command: None
         self.entries_proposed = 0
 
     @property
@@ -87,7 +93,8 @@ class Proposer:
             if not future.done():
                 future.set_exception(error)
 
-        self._enqueue(_Pending(command_id, command, done, lost))
+        if self._enqueue(_Pending(command_id, command, done, lost)):
+            self.on_submitted(command)
         return await future
 
     def propose_duty(self, command: Command, done: AnswerCallback | None = None) -> None:
@@ -127,15 +134,17 @@ class Proposer:
         if self._pending:
             self._schedule_flush()
 
-    def _enqueue(self, call: _Pending) -> None:
+    def _enqueue(self, call: _Pending) -> bool:
+        """False when the command is on its way already."""
         waiting = self._waiting.get(call.command_id)
         if waiting is not None:
             # The same id again while the first is under way: one effect, one answer for both.
             waiting.append(call)
-            return
+            return False
         self._pending.append(call)
         self._pending_bytes += len(call.command)
         self._schedule_flush()
+        return True
 
     def _schedule_flush(self) -> None:
         if not self._flush_scheduled:
@@ -151,8 +160,14 @@ class Proposer:
             # A majority's clocks are known moments after a majority is connected.
             asyncio.get_running_loop().call_later(0.02, self._schedule_flush)
             return
-        while self._pending and len(self._in_flight) < MAX_ENTRIES_IN_FLIGHT:
+        while self._pending and self._may_propose():
             self._propose(self._take_batch())
+
+    def _may_propose(self) -> bool:
+        if not self._in_flight:
+            return True
+        worth = len(self._pending) >= WORTH_COMMANDS or self._pending_bytes >= WORTH_BYTES
+        return worth and len(self._in_flight) < MAX_ENTRIES_IN_FLIGHT
 
     def _take_batch(self) -> list[_Pending]:
         size = count = 0

@@ -87,6 +87,7 @@ class Replica:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
         self._load: asyncio.Task[None] | None = None
+        self._filling: asyncio.Task[None] | None = None
         self._compacted_index = 0
         self._checkpointed_at = time.monotonic()
         self._marks: dict[int, bytes] = {}  # oldest first
@@ -101,14 +102,15 @@ class Replica:
         """Begin to apply."""
         self._consensus = consensus
         self._task = asyncio.create_task(self._run(), name="replica")
+        self._fill_sieve()
 
     async def stop(self) -> None:
         """Apply no more. What was applied is with the store."""
-        for task in (self._task, self._load):
+        for task in (self._task, self._load, self._filling):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-        self._task = self._load = None
+        self._task = self._load = self._filling = None
 
     # ---- what others see ------------------------------------------------------------------------
 
@@ -180,6 +182,11 @@ class Replica:
         """The live aggregate, when it is in memory: to be read before the next await."""
         return self._hot.state.runs.get(key)
 
+    def hot_newest(self, workflow: WorkflowKey) -> Run | None:
+        """The same for the id's newest run."""
+        run_id = self._hot.state.current.get(workflow)
+        return None if run_id is None else self.hot_run(RunKey(*workflow, run_id))
+
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None:
         """The run, or the id's newest; at least as new as all that was applied before the call.
         To be read before the next await. Raises CorruptRecord."""
@@ -244,6 +251,19 @@ class Replica:
         wanted = self._hot.begin_load()
         if wanted is not None:
             self._load = asyncio.create_task(self._load_cold(self._hot, wanted), name="load-cold")
+
+    def _fill_sieve(self) -> None:
+        """Learn, in the background, which request ids the store holds already."""
+
+        async def fill(hot: HotSet) -> None:
+            try:
+                hot.sieve.fill(await self._store.request_bits())
+            except Exception as error:  # noqa: BLE001  a store that cannot be read ends the node
+                self._fatal(error)
+
+        if self._filling is not None:
+            self._filling.cancel()
+        self._filling = asyncio.create_task(fill(self._hot), name="fill-sieve")
 
     async def _load_cold(self, hot: HotSet, wanted: Wanted) -> None:
         try:
@@ -383,6 +403,7 @@ class Replica:
             expected = (manifest.index, manifest.term)
             self.applied = await self._store.replace_with(path, manifest.sha256, expected)
             self._hot = HotSet(self._store.catalog, self._settings.cache)
+            self._fill_sieve()
             waiting = [queued.entry for queued in self._queue]
             self._queue.clear()
             self._marks.clear()

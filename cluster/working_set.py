@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from raftflow.cluster.sieve import Sieve
 from raftflow.cluster.store.errors import CorruptRecord
 from raftflow.cluster.store.views import Loaded
 from raftflow.engine.apply import Touched
@@ -73,6 +74,7 @@ class HotSet:
     def __init__(self, catalog: Catalog, bounds: CacheBounds = DEFAULT_BOUNDS) -> None:
         self.state = WorkingSet(catalog=catalog)
         self.damaged: dict[RunKey, CorruptRecord] = {}
+        self.sieve = Sieve()
         self.size = 0
         self._bounds = bounds
         self._held: dict[RunKey, _Held] = {}  # least recently changed first
@@ -113,11 +115,13 @@ class HotSet:
         return not unresolved or not any(key in unresolved for key in keys)
 
     def _known(self, key: Key) -> bool:
+        """Whether it is here, or surely nowhere."""
         state = self.state
         if len(key) == 2:
             return key in state.current
         if key[2] is None:
-            return (key[0], key[1]) in state.requests
+            request = (key[0], key[1])
+            return request in state.requests or not self.sieve.may_know(request)
         return key in state.runs
 
     # ---- loading --------------------------------------------------------------------------------
@@ -189,7 +193,8 @@ class HotSet:
         runs = self.state.runs
         for key, run_no in numbers.items():
             self._hold(key, runs[key], run_no, index)
-        for request in changes.requests:
+        for request, record in changes.requests.items():
+            self.sieve.add(request, record.expires_ms)
             self._requests.pop(request, None)
             self._requests[request] = index
 

@@ -25,8 +25,12 @@ class Rows:
         return map(self._render, self._items)
 
 
+# Made once: json.dumps makes one for each call that sets anything.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def encode(body: Any) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode("ascii")
+    return _ENCODER.encode(body).encode("ascii")
 
 
 async def encode_answer(body: dict[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -48,6 +49,16 @@ from raftflow.engine.ids import DEFAULT_TASK_QUEUE, RunKey
 from raftflow.engine.state import RunStatus
 
 
+@lru_cache(maxsize=128)  # workers ask the same again and again
+def _pairs(query: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=100)
+    except UnicodeDecodeError:
+        raise ApiError("MALFORMED", "the query is not valid UTF-8") from None
+    except ValueError as error:
+        raise ApiError("MALFORMED", f"the query cannot be read: {error}") from None
+
+
 @dataclass(slots=True)
 class Request:
     """One call as the transport read it. ``workflow_id`` comes from the path, decoded."""
@@ -66,15 +77,7 @@ class Request:
     def query(self, known: frozenset[str]) -> dict[str, str]:
         if not self.query_text:
             return {}
-        try:
-            pairs = parse_qsl(
-                self.query_text, keep_blank_values=True, errors="strict", max_num_fields=100
-            )
-        except UnicodeDecodeError:
-            raise ApiError("MALFORMED", "the query is not valid UTF-8") from None
-        except ValueError as error:
-            raise ApiError("MALFORMED", f"the query cannot be read: {error}") from None
-        values = dict(pairs)
+        values = dict(_pairs(self.query_text))
         for name in values:
             if name.startswith("attr.") and "attr.*" in known:
                 raise ApiError("NOT_SUPPORTED", f"{name} is not supported yet")

@@ -88,8 +88,7 @@ class Client:
             failed[self._address] = outcome
             self._move_on()
             if time.monotonic() >= give_up_at or self._nobody_listens(failed):
-                reasons = "; ".join(f"{each}: {_problem(why)}" for each, why in failed.items())
-                raise Unreachable(f"no node answered: {reasons}")
+                raise Unreachable(_unreachable(failed))
             if self._current == 0:
                 time.sleep(PAUSE_S)
 
@@ -195,6 +194,8 @@ def wait_until_closed(
 
 def _host_and_port(address: str) -> tuple[str, int]:
     text = address.strip().removeprefix("http://").rstrip("/")
+    if "://" in text:
+        raise ValueError(f"--address: {address!r} is not HOST:PORT or http://HOST:PORT")
     try:
         parsed = Address.parse(f"{text}:8233" if text and ":" not in text else text)
     except ValueError as error:
@@ -215,6 +216,15 @@ def _accepted(answer: Answer) -> Answer:
     except ValueError:
         body = {}
     raise ServerError(answer.status, body if isinstance(body, dict) else {})
+
+
+def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
+    reasons = "; ".join(f"{each}: {_problem(why)}" for each, why in failed.items())
+    if any(isinstance(why, Answer) for why in failed.values()):
+        return f"no node could serve the call: {reasons}"
+    if all(isinstance(why, ConnectionRefusedError) for why in failed.values()):
+        reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
+    return f"no node answered: {reasons}"
 
 
 def _problem(outcome: Answer | OSError) -> str:

@@ -23,8 +23,8 @@ _CONNECTION = (
         "addresses",
         multiple=True,
         metavar="HOST:PORT",
-        help="HTTP address of a node; repeat it for fail-over. "
-        f"Default: RAFTFLOW_ADDRESS (comma-separated), else {DEFAULT_ADDRESS}.",
+        help="HTTP address of a node, or several with commas, for fail-over. "
+        f"Default: RAFTFLOW_ADDRESS, else {DEFAULT_ADDRESS}.",
     ),
     click.option("--namespace", envvar="RAFTFLOW_NAMESPACE", show_envvar=True, default=""),
     click.option(
@@ -63,20 +63,22 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def connect(addresses: tuple[str, ...], *, namespace: str, token: str) -> Client:
-
-    given = addresses or tuple(os.environ.get("RAFTFLOW_ADDRESS", "").replace(",", " ").split())
+    text = ",".join(addresses) or os.environ.get("RAFTFLOW_ADDRESS", "")
+    given = text.replace(",", " ").split()
     try:
-        return Client(given or (DEFAULT_ADDRESS,), namespace=namespace, token=token)
+        return Client(given or [DEFAULT_ADDRESS], namespace=namespace, token=token)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
 class Duration(click.ParamType[int]):
-    """Milliseconds, or a number with ms, s, m or h."""
+    """A number with ms, s, m or h. Without a unit one would say seconds and get milliseconds."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if str(value).strip().isdigit():
+            self.fail(f"{value!r} has no unit: write {value}s or {value}ms", param, ctx)
         try:
             return milliseconds(value)
         except ValueError as error:

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 
 import structlog
 
+from raftflow.cluster.background import Fatal, spawn
 from raftflow.cluster.clock import LogClock
+from raftflow.cluster.codec.commands import decode_command
 from raftflow.cluster.consensus.channel import PeerError
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import Unavailable
+from raftflow.cluster.leader.foresight import tasks_after
 from raftflow.cluster.leader.leases import Leases
-from raftflow.cluster.leader.matching import Match, Matching, QueuedTask
+from raftflow.cluster.leader.matching import Match, Matching, QueuedTask, TaskKey
 from raftflow.cluster.leader.timers import Timers
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
@@ -29,6 +32,7 @@ from raftflow.cluster.store import Store
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     Batch,
+    Command,
     ExpireLease,
     FireTimer,
     ForgetRequests,
@@ -46,9 +50,9 @@ from raftflow.engine.effects import (
     OfferDecision,
     WithdrawTask,
 )
-from raftflow.engine.ids import parse_token
+from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
 from raftflow.engine.rejections import Answer, Granted
-from raftflow.engine.state import TimerRow
+from raftflow.engine.state import Run, TimerRow
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 log = structlog.get_logger("raftflow.leader")
@@ -83,6 +87,7 @@ class Duties:
         clock: LogClock,
         metrics: Metrics,
         times: DutyTimes,
+        fatal: Fatal,
     ) -> None:
         self._node_id = node_id
         self._proposer = proposer
@@ -92,9 +97,11 @@ class Duties:
         self._clock = clock
         self._metrics = metrics
         self._times = times
+        self._fatal = fatal
         self.matching = Matching()
         self.leases = Leases()
         self.timers = Timers()
+        self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
         self._term = 0  # the term we lead, 0 when we do not
         self._following = False  # the first entry of our term has been applied
         self._horizon_ms = 0  # timers due until then are in the heap, 0 before the first load
@@ -121,6 +128,7 @@ class Duties:
         self.matching.clear()
         self.leases.clear()
         self.timers.clear()
+        self._foreseen.clear()
         self._horizon_ms = 0
 
     def stop(self) -> None:
@@ -137,27 +145,34 @@ class Duties:
             self._following = True
             # Entries of earlier terms are all applied: their stamps bound ours from below.
             self._clock.resume(self._replica.time_ms)
-            self._office = asyncio.create_task(self._hold_office(batch.index), name="leader-duties")
+            office = self._hold_office(batch.index)
+            self._office = spawn(office, name="leader-duties", fatal=self._fatal)
+        offers: dict[TaskKey, QueuedTask] = {}
         for effect in applied.effects:
-            self._follow(effect)
+            self._follow(effect, offers)
+        for task in offers.values():
+            self._offer(task)
 
-    def _follow(self, effect: Effect) -> None:
+    def _follow(self, effect: Effect, offers: dict[TaskKey, QueuedTask]) -> None:
+        """``offers`` collects what is queued and not taken again within the same entry."""
         match effect:
             case OfferDecision():
-                self._offer(QueuedTask(effect.run, 0, 0, effect.workflow_type, effect.task_queue))
+                offers[effect.run, 0] = QueuedTask(
+                    effect.run, 0, 0, effect.workflow_type, effect.task_queue
+                )
             case OfferActivity():
-                self._offer(
-                    QueuedTask(
-                        effect.run,
-                        effect.sequence,
-                        effect.attempt,
-                        effect.step_name,
-                        effect.task_queue,
-                    )
+                offers[effect.run, effect.sequence] = QueuedTask(
+                    effect.run,
+                    effect.sequence,
+                    effect.attempt,
+                    effect.step_name,
+                    effect.task_queue,
                 )
             case WithdrawTask():
+                offers.pop((effect.run, effect.sequence), None)
                 self.matching.withdraw((effect.run, effect.sequence))
             case HoldLease():
+                offers.pop((effect.run, effect.sequence), None)
                 now_ms = self._clock.now_ms()
                 self.leases.hold(
                     effect.run, effect.sequence, effect.token, effect.duration_ms, now_ms
@@ -182,6 +197,23 @@ class Duties:
             self._wakeup.set()
 
     # ---- polls ----------------------------------------------------------------------------------
+
+    def on_submitted(self, command: bytes) -> None:
+        """A call's command has its place in line: what it queues is granted right behind it."""
+        if self._office is not None and self.matching.polls_waiting:
+            self._foresee(decode_command(command)[1])
+
+    def _foresee(self, command: Command) -> None:
+        for task in tasks_after(command, self._find_run):
+            match = None if task.key in self._foreseen else self.matching.claim(task)
+            if match is not None:
+                self._foreseen.add(task.key)
+                self._grant(match)
+
+    def _find_run(self, namespace: str, workflow_id: str, run_id: str) -> Run | None:
+        if run_id:
+            return self._replica.hot_run(RunKey(namespace, workflow_id, run_id))
+        return self._replica.hot_newest(WorkflowKey(namespace, workflow_id))
 
     def on_demand(self, node: str, demand: node_pb2.Demand) -> None:
         """A node's polls: parked and withdrawn. Ignored when we do not lead: it is announced
@@ -216,6 +248,7 @@ class Duties:
         term = self._term
 
         def answered(answer: Answer | None) -> None:
+            self._foreseen.discard(task.key)
             # A dropped grant leaves the poll without a task: it waits for the next one.
             if answer is None or isinstance(answer, Granted) or term != self._term:
                 return
@@ -322,16 +355,16 @@ class Duties:
     def _fire(self, now_ms: int) -> None:
         for row in self.timers.due(now_ms, FIRE_AT_ONCE):
             self._metrics.timer_lag.set(max(0, now_ms - row.fire_at_ms) / 1_000)
-            self._proposer.propose_duty(
-                FireTimer(
-                    namespace=row.run.namespace,
-                    workflow_id=row.run.workflow_id,
-                    run_id=row.run.run_id,
-                    kind=row.kind,
-                    sequence=row.sequence,
-                    fire_at_ms=row.fire_at_ms,
-                )
+            command = FireTimer(
+                namespace=row.run.namespace,
+                workflow_id=row.run.workflow_id,
+                run_id=row.run.run_id,
+                kind=row.kind,
+                sequence=row.sequence,
+                fire_at_ms=row.fire_at_ms,
             )
+            self._proposer.propose_duty(command)
+            self._foresee(command)
 
     def _expire(self, now_ms: int) -> None:
         for lease in self.leases.missed(now_ms):

@@ -77,7 +77,8 @@ class Matching:
 
     def offer(self, task: QueuedTask) -> Match | None:
         """A task is queued; the oldest poll that takes it gets it."""
-        if task.key in self._tasks:
+        known = self._tasks.get(task.key)
+        if known is not None and known[1].attempt >= task.attempt:
             return None
         queue = self._queue(task.queue_key)
         poll_id = self._oldest_poll(queue, task.name)
@@ -88,6 +89,11 @@ class Matching:
         self._tasks[task.key] = item
         queue.tasks.setdefault(task.name, deque()).append(item)
         return None
+
+    def claim(self, task: QueuedTask) -> Match | None:
+        """The oldest poll that takes a task which is about to be queued."""
+        poll_id = self._oldest_poll(self._queue(task.queue_key), task.name)
+        return None if poll_id is None else self._matched(task, poll_id)
 
     def withdraw(self, key: TaskKey) -> None:
         # Its place in the deque is skipped when it is reached.

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from raftflow.cluster.codec import rows
 from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.sieve import bits_of
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import StoreDamaged
 from raftflow.cluster.store.records import BadRecord, unframe
@@ -38,6 +39,10 @@ def oldest_request_ms(db: sqlite3.Connection) -> int | None:
         "SELECT min(expires_ms) FROM requests INDEXED BY requests_by_expiry"
     ).fetchone()[0]
     return oldest
+
+
+def request_bits(db: sqlite3.Connection) -> bytes:
+    return bits_of(db.execute("SELECT namespace, request_id FROM requests"))
 
 
 def timers_due(

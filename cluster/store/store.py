@@ -160,6 +160,10 @@ class Store:
         """When the first remembered request id expires."""
         return await self._ask(duties.oldest_request_ms)
 
+    async def request_bits(self) -> bytes:
+        """The map of all remembered request ids, as `sieve.Sieve.fill` takes it."""
+        return await self._ask(duties.request_bits)
+
     # ---- questions ------------------------------------------------------------------------------
 
     async def list_runs(self, wanted: RunFilter) -> RunPage:

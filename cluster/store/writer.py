@@ -33,7 +33,7 @@ _WAL_FACTOR = 4
 class WriterTimes:
     """When the writer acts."""
 
-    linger_ms: int = 20  # how long a lone batch waits for company, unless someone waits for it
+    linger_ms: int = 100  # how long a lone batch waits for company, unless someone waits for it
     checkpoint_every_ms: int = 5_000
     checkpoint_wal_bytes: int = 32 << 20
     truncate_wal_bytes: int = 256 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -25,6 +25,9 @@ class FakeConsensus:
         self.handler: Any = None
         self.sent: list[tuple[str, int]] = []
         self.transfers = 0
+
+    def fatal(self, error: BaseException) -> NoReturn:
+        raise error
 
     def register(self, method: str, handler: Any) -> None:
         self.handler = handler

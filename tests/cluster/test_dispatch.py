@@ -10,7 +10,7 @@ import pytest
 
 from raftflow.cluster.consensus.channel import PeerUnavailable
 from raftflow.cluster.consensus.types import Role
-from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, Dispatch
+from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, MOST_BEHIND, Dispatch
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.forwarding import LeaderWatch
 from raftflow.engine.apply import Applied
@@ -34,6 +34,7 @@ class FakeNode:
         self.role, self.leader = Role.FOLLOWER, "n2"
         self.channel = self
         self.connected = True
+        self.heard_commit_index = self.applied_index = 5
         self.demands: list[tuple[str, node_pb2.Demand]] = []  # (to whom, what)
         self.returned: list[Command] = []
         self.run: Run | None = None
@@ -150,6 +151,33 @@ async def test_a_new_leader_hears_of_all_parked_polls() -> None:
     await until(lambda: node.demands)
     peer, demand = node.demands[0]
     assert (peer, demand.reset, len(demand.parked)) == ("n3", True, 3)
+    for poll in polls:
+        poll.cancel()
+
+
+async def test_a_leader_that_begins_another_term_hears_of_them_again() -> None:
+    """It has forgotten them, and the moment without a leader may have gone unnoticed here."""
+    node = FakeNode()
+    poll = node.poll()
+    await node.announced()
+    node.demands.clear()
+    node.elect("n2")
+    await until(lambda: node.demands)
+    assert (node.demands[0][1].reset, len(node.demands[0][1].parked)) == (True, 1)
+    poll.cancel()
+
+
+async def test_a_node_that_is_far_behind_asks_for_no_work() -> None:
+    node = FakeNode()
+    node.heard_commit_index = node.applied_index + MOST_BEHIND + 1
+    polls = [node.poll() for _ in range(2)]
+    await asyncio.sleep(0.01)
+    node.elect("n3")
+    await asyncio.sleep(0.15)
+    assert node.demands == []
+    node.applied_index += 1
+    await until(lambda: node.demands)
+    assert len(node.demands[0][1].parked) == 2
     for poll in polls:
         poll.cancel()
 

@@ -9,7 +9,12 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec import commands as codec
 from raftflow.cluster.consensus.types import NotLeader, Proposed, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded
-from raftflow.cluster.proposer import MAX_ENTRIES_IN_FLIGHT, MAX_PENDING_BYTES, Proposer
+from raftflow.cluster.proposer import (
+    MAX_ENTRIES_IN_FLIGHT,
+    MAX_PENDING_BYTES,
+    WORTH_COMMANDS,
+    Proposer,
+)
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch, ForgetRequests
 from raftflow.engine.limits import DEFAULT_LIMITS
@@ -79,19 +84,48 @@ async def test_what_arrives_together_shares_an_entry() -> None:
     assert await asyncio.gather(*calls) == [Done()] * 10
 
 
-async def test_what_arrives_while_the_disk_is_busy_shares_the_next_entry() -> None:
+async def test_what_arrives_while_an_entry_is_on_its_way_shares_the_next() -> None:
     proposer, consensus = make()
     calls = []
-    for n in range(MAX_ENTRIES_IN_FLIGHT + 4):
+    for n in range(5):
         calls.append(submit(proposer, f"c{n}"))
+        await turn()
+    assert len(consensus.entries) == 1
+    apply(proposer, consensus, 1)
+    await turn()
+    assert len(consensus.batch(2).commands) == 4
+    apply(proposer, consensus, 2)
+    assert await asyncio.gather(*calls) == [Done()] * len(calls)
+
+
+async def test_full_entries_follow_one_another_but_not_without_bound() -> None:
+    proposer, consensus = make()
+    calls = []
+    for round_ in range(MAX_ENTRIES_IN_FLIGHT + 2):
+        calls += [submit(proposer, f"c{round_}-{n}") for n in range(WORTH_COMMANDS)]
         await turn()
     assert len(consensus.entries) == MAX_ENTRIES_IN_FLIGHT
     apply(proposer, consensus, 1)
     await turn()
-    assert len(consensus.batch(MAX_ENTRIES_IN_FLIGHT + 1).commands) == 4
+    rest = consensus.batch(MAX_ENTRIES_IN_FLIGHT + 1).commands
+    assert len(rest) == 2 * WORTH_COMMANDS
     for index in range(2, MAX_ENTRIES_IN_FLIGHT + 2):
         apply(proposer, consensus, index)
     assert await asyncio.gather(*calls) == [Done()] * len(calls)
+
+
+async def test_a_submitted_command_is_told_before_its_entry_leaves() -> None:
+    """The leader's duties add the grant of what it queues, so that both share the entry."""
+    proposer, consensus = make()
+    proposer.on_submitted = lambda command: proposer.propose_duty(codec.decode_command(command)[1])
+    call = submit(proposer, "c")
+    await turn()
+    assert [name for name, _ in consensus.batch(1).commands] == ["c", "n1/1"]
+    again = submit(proposer, "c")
+    await turn()
+    apply(proposer, consensus, 1)
+    assert await call == await again == Done()
+    assert proposer.pending == 0
 
 
 async def test_the_same_id_twice_has_one_effect_and_two_answers() -> None:

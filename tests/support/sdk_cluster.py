@@ -143,10 +143,12 @@ class FakeCluster:
             case "GET", ["workflows"]:
                 return {"total": len(self.runs), "workflows": [], "query": query}
             case verb, ["workflows", workflow_id, *rest]:
-                return self._of_run(verb, unquote(workflow_id), rest, body)
+                return self._of_run(verb, unquote(workflow_id), rest, query | (body or {}), gone)
         raise Refused(404, "no such path", code="NOT_FOUND")
 
-    def _of_run(self, verb: str, workflow_id: str, rest: list[str], body: Any) -> Any:
+    def _of_run(
+        self, verb: str, workflow_id: str, rest: list[str], body: Any, gone: Callable[[], bool]
+    ) -> Any:
         run = self.runs.get(workflow_id)
         if run is None:
             raise Refused(404, f"workflow {workflow_id!r} does not exist", code="NOT_FOUND")
@@ -158,7 +160,7 @@ class FakeCluster:
             case "GET", ["runs"]:
                 return {"runs": [{"run_id": run.run_id, "status": run.status}]}
             case "GET", ["history"]:
-                return {"events": []}
+                return self._poll(lambda: self._ended(run), gone, int(body.get("wait", 0)) / 1000)
             case "POST", ["signal"]:
                 text = {k: v for k, v in body.items() if k.startswith("payload")}
                 run.signals.append({"name": body["name"], **text})
@@ -179,8 +181,13 @@ class FakeCluster:
         self.runs[workflow_id] = run
         return {"workflow_id": workflow_id, "run_id": run.run_id, "started": True}
 
-    def _poll(self, take: Callable[[], Any], gone: Callable[[], bool]) -> Any:
-        deadline = time.monotonic() + self.park
+    def _ended(self, run: FakeRun) -> Any:
+        return None if run.status in ("WAITING", "RUNNING") else {"events": []}
+
+    def _poll(
+        self, take: Callable[[], Any], gone: Callable[[], bool], park: float | None = None
+    ) -> Any:
+        deadline = time.monotonic() + (self.park if park is None else park)
         while not gone():
             task = take()
             if task is not None or time.monotonic() >= deadline:

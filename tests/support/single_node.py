@@ -321,6 +321,7 @@ class SingleNode:
             term=1,
             leader=self.leader,
             commit_index=index,
+            heard_commit_index=index,
             first_index=1,
             flushed_index=index,
             leader_contact_s=self.silence_s,

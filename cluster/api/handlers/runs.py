@@ -16,7 +16,7 @@ from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSumma
 from raftflow.engine.commands import CancelRun, SignalRun, StartRun, TerminateRun
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
-from raftflow.engine.state import Run, Signal
+from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
 # W3C Trace Context, version 00; anything else is ignored, as the standard wants.
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
@@ -102,8 +102,14 @@ async def describe(
     node: NodeServices, namespace: str, workflow_id: str, run_id: str
 ) -> DescribedRun:
     run, index = await _read(node, namespace, workflow_id, run_id)
+    if not run.signals and not any(_took_signal(step) for step in run.steps):
+        return DescribedRun(run, ())  # each signal is either untaken or some step's
     await node.replica.written(index)
     return DescribedRun(run, await node.store.signals_of(run.key))
+
+
+def _took_signal(step: Step) -> bool:
+    return step.kind is StepKind.SIGNAL and step.status is StepStatus.COMPLETED
 
 
 async def runs_of(node: NodeServices, namespace: str, workflow_id: str) -> Sequence[RunSummary]:
@@ -122,7 +128,10 @@ async def history(
         grew = await watch.grown(node, run.key, beyond=first - 1, timeout_ms=wait_ms)
         if not grew:
             return None
-        run, index = await _read(node, key.namespace, key.workflow_id, run.key.run_id)
+        # What this node has applied since is newer than the index that was confirmed for the call.
+        index = node.replica.applied_index
+        grown = await node.replica.run_view(key.namespace, key.workflow_id, run.key.run_id)
+        run = grown or run
     length = run.history_length
     if length < first:
         return HistoryPage(run, length, first, ())

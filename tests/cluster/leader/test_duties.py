@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -70,7 +70,14 @@ class World:
             ),
             metrics=Metrics(),
             times=DutyTimes(lease_ms=30_000, decision_timeout_ms=10_000),
+            fatal=self.fatal,
         )
+
+    def fatal(self, error: BaseException) -> NoReturn:
+        raise error
+
+    def hot_run(self, key: RunKey) -> None:
+        return None
 
     # proposer
     def propose_duty(

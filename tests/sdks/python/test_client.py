@@ -105,7 +105,9 @@ def test_reads(cluster: FakeCluster, client: Client) -> None:
     run = cluster.start("Order", "w")
     assert client.describe("w")["status"] == "WAITING"
     assert client.runs("w") == [{"run_id": run.run_id, "status": "WAITING"}]
+    run.status = "COMPLETED"
     assert client.history("w") == {"events": []}
+    run.status = "WAITING"
     assert client.list(status="WAITING", limit=5)["query"] == {"status": "WAITING", "limit": "5"}
     assert client.health() == {"status": "ok"}
     with pytest.raises(NotFound, match="does not exist"):
@@ -123,6 +125,11 @@ def test_result_waits_for_the_end(cluster: FakeCluster, client: Client) -> None:
     timer.start()
     assert client.result("w", decode="json") == [1]
     timer.join()
+    # One long poll and one look, however long it takes.
+    assert [path for _, path, _ in cluster.calls] == [
+        "/api/workflows/w/history",
+        "/api/workflows/w",
+    ]
 
 
 def test_result_says_how_else_it_ended(cluster: FakeCluster, client: Client) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from raftflow_sdk import payloads
-from raftflow_sdk.connection import Connection, path_id
+from raftflow_sdk.connection import POLL_TIMEOUT, Connection, path_id
 from raftflow_sdk.errors import RunFailed
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.retry import to_ms
@@ -16,6 +16,8 @@ from raftflow_sdk.retry import to_ms
 IdReusePolicy = Literal["REJECT_DUPLICATE", "ALLOW_DUPLICATE", "ALLOW_DUPLICATE_FAILED_ONLY"]
 IdConflictPolicy = Literal["FAIL", "USE_EXISTING"]
 
+_LONG_POLL = 25.0
+_NO_SUCH_EVENT = 10**9
 _OPEN = frozenset({"RUNNING", "WAITING", "PAUSED", "UNKNOWN"})
 
 
@@ -128,8 +130,10 @@ class Client:
         end in time.
         """
         deadline = None if wait is None else time.monotonic() + wait
-        pause = 0.02
         while True:
+            left = _LONG_POLL if deadline is None else deadline - time.monotonic()
+            if left > 0:
+                self._wait_for_end(workflow_id, run_id, min(left, _LONG_POLL))
             run = self.describe(workflow_id, run_id=run_id)
             status = run["status"]
             if status == "COMPLETED":
@@ -137,10 +141,21 @@ class Client:
             # A chain goes on in a new run of the same id, unless one run was asked for.
             if status not in _OPEN and (run_id is not None or status != "CONTINUED_AS_NEW"):
                 raise RunFailed(workflow_id, run["run_id"], status, run.get("error") or "")
-            if deadline is not None and time.monotonic() + pause > deadline:
+            if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"workflow {workflow_id!r} is {status} after {wait} seconds")
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.5)
+
+    def _wait_for_end(self, workflow_id: str, run_id: str | None, wait: float) -> None:
+        """A long poll for an event that no history has: it ends when the run does."""
+        query: dict[str, Any] = {"from": _NO_SUCH_EVENT, "wait": to_ms(wait)}
+        if run_id is not None:
+            query["run_id"] = run_id
+        self._connection.call(
+            "GET",
+            f"/api/workflows/{path_id(workflow_id)}/history",
+            query=query,
+            timeout=POLL_TIMEOUT,
+            retry_for=self._retry_for,
+        )
 
     def close(self) -> None:
         """Close the connection of the calling thread."""

@@ -1,0 +1,72 @@
+"""What a command will queue, if it is applied as things stand.
+
+The leader proposes the grant right behind such a command, so that both stand in one entry and the
+worker has its task a commit earlier. A guess that was wrong is a grant of a task that is not
+queued: apply drops it, and the poll waits on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from raftflow.cluster.leader.matching import QueuedTask
+from raftflow.engine.commands import (
+    Command,
+    CompleteActivity,
+    CompleteDecision,
+    FireTimer,
+    ScheduleActivity,
+    SignalRun,
+    StartRun,
+    TimerKind,
+)
+from raftflow.engine.ids import RunKey, parse_token
+from raftflow.engine.state import Run, TaskState
+
+# The run as applied so far, when it is in memory; "" asks for the id's newest.
+FindRun = Callable[[str, str, str], Run | None]
+
+
+def tasks_after(command: Command, find: FindRun) -> list[QueuedTask]:
+    """The tasks that nobody could be granted before this command is applied."""
+    match command:
+        case StartRun():
+            key = RunKey(command.namespace, command.workflow_id, command.run_id)
+            return [QueuedTask(key, 0, 0, command.workflow_type, command.task_queue)]
+        case CompleteDecision():
+            return _scheduled(command, find)
+        case CompleteActivity(failed=False):
+            parts = parse_token(command.lease_token)
+            run = parts and find(command.namespace, command.workflow_id, parts.run_id)
+            if run and parts and _holds(run, parts.number, command.lease_token):
+                return _decision(run)
+        case SignalRun():
+            run = find(command.namespace, command.workflow_id, command.run_id)
+            if run and run.open_steps and run.open_waits().get(command.name):
+                return _decision(run)
+        case FireTimer(kind=TimerKind.STEP):
+            return _decision(find(command.namespace, command.workflow_id, command.run_id))
+    return []
+
+
+def _scheduled(command: CompleteDecision, find: FindRun) -> list[QueuedTask]:
+    """First attempts of the activities that the decision schedules."""
+    parts = parse_token(command.task_token)
+    run = parts and find(command.namespace, command.workflow_id, parts.run_id)
+    if not run or run.decision.token != command.task_token:
+        return []
+    return [
+        QueuedTask(run.key, each.sequence, 1, each.step_name, each.task_queue or run.task_queue)
+        for each in command.commands
+        if isinstance(each, ScheduleActivity)
+    ]
+
+
+def _holds(run: Run, sequence: int, token: str) -> bool:
+    return 0 < sequence <= len(run.steps) and run.steps[sequence - 1].task.token == token
+
+
+def _decision(run: Run | None) -> list[QueuedTask]:
+    if run is None or not run.open or run.decision.state is not TaskState.NONE:
+        return []
+    return [QueuedTask(run.key, 0, 0, run.workflow_type, run.task_queue)]
