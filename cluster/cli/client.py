@@ -50,6 +50,7 @@ class Client:
         namespace: str = "",
         token: str = "",
         deadline_s: float = 20.0,
+        on_delay: Callable[[str], None] | None = None,
     ) -> None:
         # Twice the same address would never count as "refused everywhere".
         self._addresses = list(dict.fromkeys(_host_and_port(each) for each in addresses))
@@ -59,6 +60,7 @@ class Client:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._deadline_s = deadline_s
+        self._on_delay = on_delay
         self._current = 0
         self._connection: http.client.HTTPConnection | None = None
 
@@ -90,6 +92,7 @@ class Client:
             if time.monotonic() >= give_up_at or self._nobody_listens(failed):
                 raise Unreachable(_unreachable(failed))
             if self._current == 0:
+                self._tell_once(failed, give_up_at)
                 time.sleep(PAUSE_S)
 
     def close(self) -> None:
@@ -106,6 +109,13 @@ class Client:
         """Connections refused everywhere mean a wrong address, not an election."""
         refused = [why for why in failed.values() if isinstance(why, ConnectionRefusedError)]
         return len(refused) == len(self._addresses)
+
+    def _tell_once(self, failed: Mapping[str, Answer | OSError], give_up_at: float) -> None:
+        """Who waits at a terminal hears why, after the first round."""
+        if self._on_delay:
+            left_s = give_up_at - time.monotonic()
+            self._on_delay(f"{_unreachable(failed)}; trying for another {left_s:.0f} s")
+            self._on_delay = None
 
     def _move_on(self) -> None:
         self.close()

@@ -2,13 +2,14 @@
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client
-from raftflow.cluster.cli.output import FORMATS, Printer
+from raftflow.cluster.cli.output import FORMATS, Printer, printable
 from raftflow.cluster.config_sources import milliseconds
 
 _OUTPUT = click.option(
@@ -66,9 +67,18 @@ def connect(addresses: tuple[str, ...], *, namespace: str, token: str) -> Client
     text = ",".join(addresses) or os.environ.get("RAFTFLOW_ADDRESS", "")
     given = text.replace(",", " ").split()
     try:
-        return Client(given or [DEFAULT_ADDRESS], namespace=namespace, token=token)
+        return Client(
+            given or [DEFAULT_ADDRESS],
+            namespace=namespace,
+            token=token,
+            on_delay=_say if sys.stderr.isatty() else None,
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _say(text: str) -> None:
+    click.secho(printable(text), err=True, dim=True)
 
 
 class Duration(click.ParamType[int]):
