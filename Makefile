@@ -37,6 +37,9 @@ proto: $(STAMP) ## generate the protobuf stubs again
 sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one
 	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
 
+bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
+	@$(BIN)/python -m benchmarks.run
+
 ci: ## what CI runs
 	bash .ci/run
 
