@@ -66,6 +66,7 @@ def format_token(parts: TokenParts) -> str:
     return f"{_TOKEN_VERSION}.{namespace}.{parts.run_id}.{parts.number}.{parts.nonce}"
 
 
+@lru_cache(maxsize=1_024)  # a completion's token is read several times on its way
 def parse_token(token: str) -> TokenParts | None:
     """Read a token back; None when it is not one of ours. A run id may contain dots."""
     head = token.split(".", 2)

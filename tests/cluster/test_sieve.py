@@ -1,6 +1,6 @@
 """A "no" of the sieve is certain for as long as an id is remembered."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raftflow.cluster.sieve import Sieve, bits_of
@@ -26,6 +26,7 @@ def test_what_was_added_before_the_filling_stays() -> None:
     assert sieve.may_know(key(1))
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(min_value=0, max_value=REQUEST_TTL_MS), max_size=12))
 def test_no_id_is_forgotten_before_it_expires(steps: list[int]) -> None:
     sieve = Sieve()
