@@ -207,6 +207,7 @@ class Node:
             consensus=self.consensus,
             metrics=self.metrics,
             clock=self.clock,
+            hosted_known=asyncio.Event(),
         )
 
     def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:

@@ -35,6 +35,7 @@ class HostedTasks:
         await tasks.register_types(
             self._node, RegisterTypes(namespace=DEFAULT_NAMESPACE, workflow_types=names)
         )
+        self._node.hosted_known.set()
         poll = tasks.Poll(DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE, names, worker_id)
         task = await tasks.poll_decision(self._node, poll)
         if task is None:

@@ -353,6 +353,8 @@ def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
 
 
 def services(node: SingleNode, config: Config) -> NodeServices:
+    hosted_known = asyncio.Event()
+    hosted_known.set()  # it hosts nothing
     return NodeServices(
         config=config,
         forwarder=node,
@@ -363,6 +365,7 @@ def services(node: SingleNode, config: Config) -> NodeServices:
         consensus=node,
         metrics=Metrics(),
         clock=node,
+        hosted_known=hosted_known,
     )
 
 

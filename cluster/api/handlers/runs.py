@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import secrets
 import uuid
@@ -78,7 +80,15 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
         traceparent=traceparent,
         tracestate=command.tracestate[:512] if traceparent else "",
     )
-    answer = await execute(node, command)
+    try:
+        answer = await execute(node, command)
+    except ApiError as error:
+        if error.reason != "TYPE_NOT_REGISTERED" or node.hosted_known.is_set():
+            raise
+        # It may be one that this node hosts and has not loaded yet.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(node.hosted_known.wait(), node.config.leader_wait_ms / 1_000)
+        answer = await execute(node, command)
     assert isinstance(answer, Started)
     return StartedRun(answer.workflow_id or workflow_id, answer.run_id, answer.started)
 
