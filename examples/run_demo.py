@@ -163,7 +163,7 @@ def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
         cluster = start_child(
             stack,
             "raftflow dev",
-            *("-m", "raftflow.cluster.cli.main", "dev", "--nodes", str(NODES)),
+            *("-P", "-m", "raftflow.cluster.cli.main", "dev", "--nodes", str(NODES)),
             *("--data-dir", str(data_dir), "--port-offset", str(offset)),
         )
         try:
