@@ -363,6 +363,7 @@ def services(node: SingleNode, config: Config) -> NodeServices:
         consensus=node,
         metrics=Metrics(),
         clock=node,
+        hosted_types=frozenset({"Hosted"}),
     )
 
 
