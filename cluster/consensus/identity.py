@@ -87,7 +87,8 @@ def open_identity(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
         if actual != wanted:
             raise IdentityError(
                 f"{path} belongs to {name} {actual!r}, but this node is configured as {wanted!r}. "
-                "Point this node at its own directory, or correct its configuration."
+                "Point this node at its own directory, or correct its configuration"
+                + (" (unless set, it is derived from peers)." if name == "cluster_id" else ".")
             )
     return found
 
