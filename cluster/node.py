@@ -31,6 +31,7 @@ from raftflow.cluster.dispatch import (
     Dispatch,
 )
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
 from raftflow.cluster.leader.duties import Duties, DutyTimes
@@ -207,7 +208,7 @@ class Node:
             consensus=self.consensus,
             metrics=self.metrics,
             clock=self.clock,
-            hosted_known=asyncio.Event(),
+            hosted_types=frozenset(WORKFLOWS),
         )
 
     def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:

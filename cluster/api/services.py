@@ -6,7 +6,6 @@ consensus); tests put a single node without Raft behind them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -146,5 +145,5 @@ class NodeServices:
     consensus: Consensus
     metrics: Metrics
     clock: Clock
-    # Set once this node's hosted workflow types are registered: it serves before they are loaded.
-    hosted_known: asyncio.Event
+    # Types that the nodes themselves decide, in the default namespace.
+    hosted_types: frozenset[str] = frozenset()

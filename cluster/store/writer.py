@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import structlog
@@ -27,6 +28,7 @@ log = structlog.get_logger("raftflow.store")
 
 # Pages that a transaction dirties hold other rows and index entries too.
 _WAL_FACTOR = 4
+_WAITING = 2  # the least phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,22 +219,54 @@ def _applied_index(db: sqlite3.Connection) -> int:
     return index
 
 
-_INSERT_RUN = """INSERT INTO runs (namespace, workflow_id, run_id, workflow_type, task_queue,
+class _Many:
+    """A statement for many rows. sqlite3 lets go of the interpreter at every step, and a row of
+    `executemany` is one: beside a busy event loop each of them would wait for its turn."""
+
+    SIZES = (64, 8, 1)
+
+    def __init__(self, statement: str, columns: int) -> None:
+        """``{rows}`` in the statement stands for the rows, each of so many columns."""
+        row = f"({','.join('?' * columns)})"
+        self._statements = [
+            (size, statement.format(rows=",".join([row] * size))) for size in self.SIZES
+        ]
+
+    def run(self, db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+        waiting, start = list(rows), 0
+        for size, statement in self._statements:
+            while start + size <= len(waiting):
+                db.execute(statement, list(chain.from_iterable(waiting[start : start + size])))
+                start += size
+
+
+_INSERT_RUNS = _Many(
+    """INSERT INTO runs (namespace, workflow_id, run_id, workflow_type, task_queue,
     started_ms, status, updated_ms, closed_ms, history_length, decision_state, record, run_no,
-    phase) VALUES (?,?,?,?,?,?,?7,?,?,?,?,?,?,max(?7, 2))"""
-_UPDATE_RUN = """UPDATE runs SET status = ?, updated_ms = ?, closed_ms = ?, history_length = ?,
-    decision_state = ?, record = ? WHERE run_no = ?"""
+    phase) VALUES {rows}""",
+    14,
+)
+_UPDATE_RUNS = _Many(
+    """UPDATE runs SET status = new.column1, updated_ms = new.column2,
+    closed_ms = new.column3, history_length = new.column4, decision_state = new.column5,
+    record = new.column6 FROM (VALUES {rows}) AS new WHERE run_no = new.column7""",
+    7,
+)
 # A statement of its own: it leaves the indexes of most runs alone.
-_MOVE_RUN = """UPDATE runs SET phase = max(status, 2)
-    WHERE run_no = ? AND phase <> max(status, 2)"""
-_PUT_STEP = "INSERT OR REPLACE INTO steps VALUES (?, ?, ?)"
-_PUT_SIGNAL = "INSERT OR REPLACE INTO signals VALUES (?, ?, ?)"
-_PUT_EVENT = "INSERT INTO events VALUES (?, ?)"
-_PUT_TIMER = "INSERT OR REPLACE INTO timers VALUES (?, ?, ?, ?)"
+_MOVE_RUNS = _Many(
+    """UPDATE runs SET phase = max(status, 2)
+    WHERE run_no IN (VALUES {rows}) AND phase <> max(status, 2)""",
+    1,
+)
+_PUT_STEPS = _Many("INSERT OR REPLACE INTO steps VALUES {rows}", 3)
+_PUT_SIGNALS = _Many("INSERT OR REPLACE INTO signals VALUES {rows}", 3)
+_PUT_EVENTS = _Many("INSERT INTO events VALUES {rows}", 2)
+_PUT_TIMERS = _Many("INSERT OR REPLACE INTO timers VALUES {rows}", 4)
+# Row by row: for many at once SQLite would walk through all timers.
 _DROP_TIMER = "DELETE FROM timers WHERE run_no = ? AND kind = ? AND sequence = ?"
-_PUT_NAMESPACE = "INSERT OR REPLACE INTO namespaces VALUES (?, ?)"
-_PUT_TYPE = "INSERT OR IGNORE INTO types VALUES (?, ?)"
-_PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)"
+_PUT_NAMESPACES = _Many("INSERT OR REPLACE INTO namespaces VALUES {rows}", 2)
+_PUT_TYPES = _Many("INSERT OR IGNORE INTO types VALUES {rows}", 2)
+_PUT_REQUESTS = _Many("INSERT OR REPLACE INTO requests VALUES {rows}", 4)
 _FORGET_REQUESTS = """DELETE FROM requests WHERE (namespace, request_id) IN (
     SELECT namespace, request_id FROM requests INDEXED BY requests_by_expiry
     WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?)"""
@@ -241,32 +275,24 @@ _PUT_APPLIED = """UPDATE applied SET log_index = ?, log_term = ?, time_ms = ?, d
 
 
 def _write_rows(db: sqlite3.Connection, batch: WriteBatch) -> None:
-    def each(statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        db.executemany(statement, rows)
-
     runs, opened = batch.runs, batch.opened
-    if opened:
-        each(_INSERT_RUN, [identity + runs[no] for no, identity in opened.items()])
-    if len(runs) > len(opened):
-        changed = [(no, columns) for no, columns in runs.items() if no not in opened]
-        each(_UPDATE_RUN, [columns for _, columns in changed])
-        each(_MOVE_RUN, [(no,) for no, _ in changed])
-    if batch.events:
-        each(_PUT_EVENT, batch.events)
-    if batch.steps:
-        each(_PUT_STEP, batch.steps.values())
-    if batch.signals:
-        each(_PUT_SIGNAL, batch.signals.values())
-    if batch.timers:
-        timers = batch.timers.items()
-        each(_PUT_TIMER, [(*key, fire_at) for key, fire_at in timers if fire_at is not None])
-        each(_DROP_TIMER, [key for key, fire_at in timers if fire_at is None])
-    if batch.requests:
-        each(_PUT_REQUEST, [(*key, *row) for key, row in batch.requests.items()])
+    _INSERT_RUNS.run(
+        db, [(*who, *runs[no], max(runs[no][0], _WAITING)) for no, who in opened.items()]
+    )
+    changed = [columns for no, columns in runs.items() if no not in opened]
+    _UPDATE_RUNS.run(db, changed)
+    _MOVE_RUNS.run(db, [columns[-1:] for columns in changed])
+    _PUT_EVENTS.run(db, batch.events)
+    _PUT_STEPS.run(db, batch.steps.values())
+    _PUT_SIGNALS.run(db, batch.signals.values())
+    timers = batch.timers.items()
+    _PUT_TIMERS.run(db, [(*key, at_ms) for key, at_ms in timers if at_ms is not None])
+    db.executemany(_DROP_TIMER, [key for key, at_ms in timers if at_ms is None])
+    _PUT_REQUESTS.run(db, [(*key, *row) for key, row in batch.requests.items()])
     if batch.forget:
         db.execute(_FORGET_REQUESTS, batch.forget)
-    each(_PUT_NAMESPACE, batch.namespaces.items())
-    each(_PUT_TYPE, batch.types)
+    _PUT_NAMESPACES.run(db, batch.namespaces.items())
+    _PUT_TYPES.run(db, batch.types)
     applied = batch.applied
     db.execute(
         _PUT_APPLIED,

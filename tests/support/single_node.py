@@ -353,8 +353,6 @@ def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
 
 
 def services(node: SingleNode, config: Config) -> NodeServices:
-    hosted_known = asyncio.Event()
-    hosted_known.set()  # it hosts nothing
     return NodeServices(
         config=config,
         forwarder=node,
@@ -365,7 +363,7 @@ def services(node: SingleNode, config: Config) -> NodeServices:
         consensus=node,
         metrics=Metrics(),
         clock=node,
-        hosted_known=hosted_known,
+        hosted_types=frozenset({"Hosted"}),
     )
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 import secrets
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from raftflow.cluster.api.handlers.common import check_namespace, execute
+from raftflow.cluster.api.handlers.common import check_namespace, execute, register_types
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
-from raftflow.engine.commands import CancelRun, SignalRun, StartRun, TerminateRun
-from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.commands import CancelRun, RegisterTypes, SignalRun, StartRun, TerminateRun
+from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
@@ -70,6 +68,12 @@ def child_span(traceparent: str) -> str:
 
 async def start(node: NodeServices, command: StartRun) -> StartedRun:
     """``command.run_id`` and an absent workflow id are chosen here, once for all retries."""
+    if command.workflow_type in node.hosted_types and command.namespace == DEFAULT_NAMESPACE:
+        # Known from the first moment on, also before a pool has loaded its code.
+        await register_types(
+            node,
+            RegisterTypes(namespace=command.namespace, workflow_types=(command.workflow_type,)),
+        )
     workflow_id = command.workflow_id or new_workflow_id(node, command.workflow_type)
     traceparent = child_span(command.traceparent)
     command = replace(
@@ -80,15 +84,7 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
         traceparent=traceparent,
         tracestate=command.tracestate[:512] if traceparent else "",
     )
-    try:
-        answer = await execute(node, command)
-    except ApiError as error:
-        if error.reason != "TYPE_NOT_REGISTERED" or node.hosted_known.is_set():
-            raise
-        # It may be one that this node hosts and has not loaded yet.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(node.hosted_known.wait(), node.config.leader_wait_ms / 1_000)
-        answer = await execute(node, command)
+    answer = await execute(node, command)
     assert isinstance(answer, Started)
     return StartedRun(answer.workflow_id or workflow_id, answer.run_id, answer.started)
 
