@@ -58,7 +58,6 @@ ELSEWHERE = {
     "cluster/store/errors.py": STORE,
     "cluster/store/readers.py": STORE,
     "cluster/store/views.py": STORE,
-    "cluster/store/writer.py": STORE,
 }
 
 
