@@ -994,8 +994,9 @@ def _settings(timing: Timing) -> SyncObjConf:
 
 
 _FETCH_ALL = (
-    "Restore a backup of the whole data directory, or move everything out of it and, while all "
-    "other nodes run, start the node again: it fetches what they have"
+    "Put back what was there last. If it is gone, move everything out of the data directory and, "
+    "while all other nodes run, start the node again: it fetches what they have. A backup is no "
+    "way back: it does not know the votes given since"
 )
 
 
