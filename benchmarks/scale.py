@@ -13,6 +13,7 @@ import aiohttp
 
 from benchmarks import _cluster
 from benchmarks.end_to_end import post
+from benchmarks.failover import settle
 
 
 async def park(address: str, runs: int) -> None:
@@ -50,6 +51,7 @@ def main() -> None:
         leader = cluster.leader()
         cluster.call(leader, "POST", "/api/workflows", {"type": "Idle", "workflow_id": "after"})
         ready_s = time.perf_counter() - began
+        settle(cluster)
         counts = {node_id: total(cluster, node_id) for node_id in cluster.ids()}
         after = [_cluster.rss_mib(entry["pid"]) for entry in cluster.entries()]
         _cluster.table(

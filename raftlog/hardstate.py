@@ -23,8 +23,9 @@ _CRC = Struct("<I")
 _NO_VOTE = 0xFFFFFFFF
 
 REMEDY = (
-    "never delete this file: a node that forgets its vote can elect two leaders. Bring the node "
-    "back with an empty data directory as a new member, or restore a backup of the whole directory"
+    "never delete this file: a node that forgets its vote can elect two leaders. Move everything "
+    "out of the data directory and, while all other nodes run, start the node again: it fetches "
+    "what they have"
 )
 
 
