@@ -12,6 +12,7 @@ help: ## this list
 
 $(STAMP): pyproject.toml sdks/python/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("raftflow needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	@echo "Installing into $(VENV); the first time this takes about a minute."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e sdks/python -e '.[dev]'
 	$(BIN)/python tools/devlinks.py
@@ -36,6 +37,12 @@ proto: $(STAMP) ## generate the protobuf stubs again
 
 sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one
 	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
+
+soak: $(STAMP) ## the long campaigns; SEEDS=1:6 SECONDS=60 are those of the real clusters
+	$(BIN)/python -m tests.sim.run 0:2000
+	$(BIN)/python -m tests.sim.run --mutants
+	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
+	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
 	@$(BIN)/python -m benchmarks.run

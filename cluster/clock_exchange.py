@@ -6,6 +6,7 @@ import asyncio
 
 import structlog
 
+from raftflow.cluster.background import spawn
 from raftflow.cluster.clock import MAX_LEADER_SKEW_MS, LogClock
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import Role
@@ -30,7 +31,7 @@ class ClockExchange:
         consensus.channel.register(METHOD, self._on_sample)
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="clock-exchange")
+        self._task = spawn(self._run(), name="clock-exchange", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
         if self._task is not None:

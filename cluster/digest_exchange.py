@@ -13,6 +13,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
+from raftflow.cluster.background import spawn
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
@@ -30,8 +31,8 @@ class StateDiverged(Exception):
     def __init__(self, index: int) -> None:
         super().__init__(
             f"the state after entry {index} differs from that of a majority of the nodes; stop this"
-            " node, move state.db* and raft/ out of its data directory and start it again: it"
-            " fetches everything from the other nodes. Keep what you moved for a report"
+            " node, move everything out of its data directory and, while all other nodes run, start"
+            " it again: it fetches all from them. Keep what you moved for a report"
         )
         self.index = index
 
@@ -76,7 +77,7 @@ class DigestExchange:
 
     def start(self) -> None:
         if self._peers:
-            self._task = asyncio.create_task(self._run(), name="digest-exchange")
+            self._task = spawn(self._run(), name="digest-exchange", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
         if self._task is not None:

@@ -33,6 +33,11 @@ log = structlog.get_logger("raftflow.dispatch")
 DEMAND_METHOD = "demand"
 HEARTBEAT_METHOD = "heartbeat"
 
+# A node further behind asks for no work: a copy of the state could take it past a grant, whose task
+# would then sit out its lease.
+MOST_BEHIND = 1_000
+_BEHIND_PAUSE_S = 0.1
+
 DECISION = node_pb2.Poll.KIND_DECISION
 ACTIVITY = node_pb2.Poll.KIND_ACTIVITY
 
@@ -160,11 +165,10 @@ class Dispatch:
             if isinstance(effect, DeliverTask) and effect.node == self._node_id:
                 self._deliver(effect)
 
-    def on_role(self, _role: Role, _term: int, leader: str | None) -> None:
-        """A new leader knows no demand: announce all of it."""
-        if leader != self._announced_to:
-            self._announced_to = None
-            self._schedule_announcement()
+    def on_role(self, _role: Role, _term: int, _leader: str | None) -> None:
+        """Who begins to lead knows no demand, also when it has led before: announce all of it."""
+        self._announced_to = None
+        self._schedule_announcement()
 
     def on_peer_up(self, peer: str) -> None:
         if peer == self._consensus.leader:
@@ -259,6 +263,10 @@ class Dispatch:
         self._announce_scheduled = False
         leader = self._consensus.leader
         if leader is None:
+            return
+        if self._consensus.heard_commit_index - self._replica.applied_index > MOST_BEHIND:
+            self._announce_scheduled = True
+            asyncio.get_running_loop().call_later(_BEHIND_PAUSE_S, self._announce)
             return
         reset = leader != self._announced_to
         demand = node_pb2.Demand(

@@ -14,13 +14,25 @@ from raftflow.cluster import logs
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
+from raftflow.cluster.consensus.types import ConsensusBroken
 from raftflow.cluster.errors import PortInUse
 from raftflow.cluster.node import Node
+from raftflow.cluster.store import StoreError
 from raftflow.raftlog.errors import JournalError
 
 log = structlog.get_logger("raftflow.main")
 
 EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: the node must not start like this
+
+# Each says in one sentence what is wrong with which file or address, and the way out.
+_REFUSALS = (
+    JournalError,
+    StoreError,
+    IdentityError,
+    ConsensusBroken,
+    AddressUnavailable,
+    PortInUse,
+)
 
 
 def run(config: Config) -> int:
@@ -34,7 +46,7 @@ def run(config: Config) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(config))
-    except (JournalError, IdentityError, AddressUnavailable, PortInUse) as error:
+    except _REFUSALS as error:
         log.error("start_refused", reason=str(error))
         print(f"raftflow: {error}", file=sys.stderr)
         return EXIT_REFUSED

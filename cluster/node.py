@@ -20,7 +20,7 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
-from raftflow.cluster.consensus.identity import claim_directory
+from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
@@ -31,6 +31,7 @@ from raftflow.cluster.dispatch import (
     Dispatch,
 )
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
 from raftflow.cluster.leader.duties import Duties, DutyTimes
@@ -67,73 +68,25 @@ class Node:
         exits.callback(claim.lock.release)
         store = await _open_store(config, self._fatal)
         exits.push_async_callback(store.close)
-        limits = _engine_limits(config)
-        self.replica = replica = Replica(
-            store=store,
-            settings=ReplicaSettings(
-                snapshots=config.data_dir / "snapshots" / "made",
-                log_tail_entries=config.storage.log_tail_entries,
-            ),
-        )
-        self.consensus = consensus = Consensus(
-            _consensus_config(config), store=replica, claim=claim
-        )
-        replica.attach(consensus)
-        exits.push_async_callback(replica.stop)
-        consensus.set_listener(self)
-        self.clock = clock = LogClock(voters=len(config.voters))
-        self.exchange = ClockExchange(consensus=consensus, clock=clock)
-        digests = DigestExchange(
-            consensus=consensus,
-            replica=replica,
-            peers=tuple([peer.id for peer in config.voters if peer.id != config.node_id]),
-        )
-        self.watch = LeaderWatch()
-        self.proposer = Proposer(
-            consensus=consensus, clock=clock, node_id=config.node_id, limits=limits
-        )
-        self.forwarder = Forwarder(
-            consensus=consensus,
-            proposer=self.proposer,
-            watch=self.watch,
-            node_id=config.node_id,
-            leader_wait_ms=config.leader_wait_ms,
-        )
-        self.duties = Duties(
-            node_id=config.node_id,
-            proposer=self.proposer,
-            replica=replica,
-            store=store,
-            clock=clock,
-            metrics=self.metrics,
-            times=DutyTimes(
-                lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
-            ),
-        )
-        self.dispatch = Dispatch(
-            consensus=consensus,
-            replica=replica,
-            forwarder=self.forwarder,
-            watch=self.watch,
-            sink=self.duties,
-            node_id=config.node_id,
-            limits=limits,
-            leader_wait_ms=config.leader_wait_ms,
-        )
-        self._wire(consensus)
-        await consensus.start()
-        exits.push_async_callback(consensus.stop)
+        self._build_core(store, claim)
+        self._build_calls()
+        self._build_tasks(store)
+        self._wire()
+        self.replica.attach(self.consensus)
+        exits.push_async_callback(self.replica.stop)
+        await self.consensus.start()
+        exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
         self.exchange.start()
         exits.push_async_callback(self.exchange.stop)
-        digests.start()
-        exits.push_async_callback(digests.stop)
-        services = self._services(consensus, store)
+        self.digests.start()
+        exits.push_async_callback(self.digests.stop)
+        services = self._services(store)
         api = ApiServer(services)
         await api.start()
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
-        exits.push_async_callback(self._hand_over, consensus)
+        exits.push_async_callback(self._hand_over)
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
 
     async def stop(self) -> None:
@@ -156,7 +109,77 @@ class Node:
 
     # ---- wiring ---------------------------------------------------------------------------------
 
-    def _wire(self, consensus: Consensus) -> None:
+    def _build_core(self, store: Store, claim: Claim) -> None:
+        """The replicated state and the time in which it is measured."""
+        config = self.config
+        self.replica = Replica(
+            store=store,
+            settings=ReplicaSettings(
+                snapshots=config.data_dir / "snapshots" / "made",
+                log_tail_entries=config.storage.log_tail_entries,
+            ),
+        )
+        self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
+        self.consensus.set_listener(self)
+        self.clock = LogClock(voters=len(config.voters))
+        self.exchange = ClockExchange(consensus=self.consensus, clock=self.clock)
+        self.digests = DigestExchange(
+            consensus=self.consensus,
+            replica=self.replica,
+            peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
+        )
+
+    def _build_calls(self) -> None:
+        """The way of a command to the leader and into the log."""
+        self.watch = LeaderWatch()
+        self.proposer = Proposer(
+            consensus=self.consensus,
+            clock=self.clock,
+            node_id=self.config.node_id,
+            limits=_engine_limits(self.config),
+        )
+        self.forwarder = Forwarder(
+            consensus=self.consensus,
+            proposer=self.proposer,
+            watch=self.watch,
+            node_id=self.config.node_id,
+            leader_wait_ms=self.config.leader_wait_ms,
+        )
+        self.reads = Reads(
+            consensus=self.consensus,
+            replica=self.replica,
+            leader_wait_ms=self.config.leader_wait_ms,
+        )
+
+    def _build_tasks(self, store: Store) -> None:
+        """Handing out work: the leader's duties, and the polls parked here."""
+        config = self.config
+        self.duties = Duties(
+            node_id=config.node_id,
+            proposer=self.proposer,
+            reads=self.reads,
+            replica=self.replica,
+            store=store,
+            clock=self.clock,
+            metrics=self.metrics,
+            times=DutyTimes(
+                lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
+            ),
+            fatal=self.consensus.fatal,
+        )
+        self.dispatch = Dispatch(
+            consensus=self.consensus,
+            replica=self.replica,
+            forwarder=self.forwarder,
+            watch=self.watch,
+            sink=self.duties,
+            node_id=config.node_id,
+            limits=_engine_limits(config),
+            leader_wait_ms=config.leader_wait_ms,
+        )
+
+    def _wire(self) -> None:
+        consensus = self.consensus
         # Duties come before delivery: a task that goes back is offered after its lease is held.
         self.proposer.on_submitted = self.duties.on_submitted
         self.replica.subscribe(self.proposer.on_applied)
@@ -174,21 +197,18 @@ class Node:
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
-    def _services(self, consensus: Consensus, store: Store) -> NodeServices:
+    def _services(self, store: Store) -> NodeServices:
         return NodeServices(
             config=self.config,
             forwarder=self.forwarder,
-            reads=Reads(
-                consensus=consensus,
-                replica=self.replica,
-                leader_wait_ms=self.config.leader_wait_ms,
-            ),
+            reads=self.reads,
             dispatch=self.dispatch,
             replica=self.replica,
             store=store,
-            consensus=consensus,
+            consensus=self.consensus,
             metrics=self.metrics,
             clock=self.clock,
+            hosted_types=frozenset(WORKFLOWS),
         )
 
     def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:
@@ -207,7 +227,8 @@ class Node:
 
         return stop
 
-    async def _hand_over(self, consensus: Consensus) -> None:
+    async def _hand_over(self) -> None:
+        consensus = self.consensus
         if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
             return
         if not await consensus.transfer_leadership(None):

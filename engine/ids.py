@@ -16,7 +16,7 @@ DEFAULT_NAMESPACE = "default"
 DEFAULT_TASK_QUEUE = "default"
 
 _TOKEN_VERSION = "rf1"
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class RunKey(NamedTuple):

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ READY_TIMEOUT_S = 60.0
 SAGA_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 THINK_S = 1.0
+# SIGHUP comes from a terminal that is closed: nothing may run on unseen.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 WORKER = Path(__file__).parent / "order_saga" / "worker.py"
 
@@ -129,18 +132,40 @@ class Child:
                 self.process.wait()
 
 
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Puts off the signals that end the demo until the block is over."""
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda got, _: came.append(got)) for each in ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for each in came:
+        signal.raise_signal(each)
+
+
+def start_child(stack: contextlib.ExitStack, name: str, *command: str) -> Child:
+    """A child that is stopped with the stack; one forked but not yet noted would be left behind."""
+    with signals_wait():
+        child = Child(name, *command)
+        stack.callback(child.stop)
+    return child
+
+
 def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
     """Three nodes with a leader; their HTTP addresses."""
     for last in (False, False, True):
         offset = free_offset(stack)
         if offset:
             console.print(f"[yellow]The usual ports are taken; each is raised by {offset}.[/]")
-        cluster = Child(
+        cluster = start_child(
+            stack,
             "raftflow dev",
-            *("-m", "raftflow.cluster.cli.main", "dev", "--nodes", str(NODES)),
+            *("-P", "-m", "raftflow.cluster.cli.main", "dev", "--nodes", str(NODES)),
             *("--data-dir", str(data_dir), "--port-offset", str(offset)),
         )
-        stack.callback(cluster.stop)
         try:
             cluster.wait_for("ready", READY_TIMEOUT_S)
         except DemoError:
@@ -213,7 +238,7 @@ def follow(client: Client, workflow_id: str, worker: Child) -> dict[str, Any]:
 
 
 def show_addresses(addresses: list[str], workflow_id: str, data_dir: Path) -> None:
-    flags = " ".join(f"--address {address}" for address in addresses[:1])
+    flags = f"--address {addresses[-1]}"  # the node that the line below does not kill
     console.print("\nEvery node serves the same dashboard and the same API:")
     for address in addresses:
         console.print(f"  [link={address}/]{address}/[/link]")
@@ -229,8 +254,7 @@ def demo(data_dir: Path, *, once: bool) -> None:
         console.print(f"Starting {NODES} nodes in {data_dir} ...")
         addresses = start_cluster(stack, data_dir)
         console.print("[green]The cluster has a leader.[/] Starting a worker and an order saga.")
-        worker = Child("the worker", str(WORKER), *addresses)
-        stack.callback(worker.stop)
+        worker = start_child(stack, "the worker", str(WORKER), *addresses)
         client = Client(addresses)
         workflow_id = f"order-{uuid.uuid4().hex[:6]}"
         client.start("OrderSaga", workflow_id=workflow_id, input=workflow_id)
@@ -254,8 +278,10 @@ def main() -> int:
         "--data-dir", type=Path, help="keep the data here; default: a fresh directory"
     )
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: sys.exit(128 + got))
     data_dir = options.data_dir or Path(tempfile.mkdtemp(prefix="raftflow-demo-"))
+    keep = options.data_dir is not None
     try:
         demo(data_dir.absolute(), once=options.once)
     except KeyboardInterrupt:
@@ -263,9 +289,11 @@ def main() -> int:
     except (DemoError, RaftflowError) as err:
         console.print(f"\n[red]The demo failed:[/] {escape(str(err))}")
         console.print(f"The logs of the nodes are in {data_dir}.")
+        keep = True
         return 1
-    if options.data_dir is None:
-        shutil.rmtree(data_dir, ignore_errors=True)
+    finally:
+        if not keep:
+            shutil.rmtree(data_dir, ignore_errors=True)
     return 0
 
 

@@ -102,6 +102,12 @@ class EntryRecord:
 Record: TypeAlias = Vote | SegmentRecord | EntryRecord | Finding
 
 
+def holds_log(directory: str, disk: Disk) -> bool:
+    """Whether a node ever wrote here: an empty log is sound, and so would any directory be."""
+    names = disk.listdir(directory)
+    return hardstate.FILE in names or bool(segment.segment_ids(names))
+
+
 def records(directory: str, disk: Disk) -> Iterator[Record]:
     """Everything in order: vote, then each segment with its entries, then what is wrong."""
     names = disk.listdir(directory)

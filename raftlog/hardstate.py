@@ -40,8 +40,9 @@ class HardState:
         self._broken: JournalError | None = None
 
     @classmethod
-    def open(cls, directory: str, disk: Disk) -> HardState:
-        """Read the file, or begin at term 0 in a directory where no entry was ever written.
+    def open(cls, directory: str, disk: Disk, *, may_be_new: bool = True) -> HardState:
+        """Read the file, or begin at term 0 in a directory where no entry was ever written. With
+        ``may_be_new`` false the owner knows of entries, so that the file must be there.
 
         The caller keeps other processes out, by the journal's lock or by one of its own.
         """
@@ -50,7 +51,7 @@ class HardState:
             disk.makedirs(directory)
             names = disk.listdir(directory)
             if FILE not in names:
-                if segment.segment_ids(names):
+                if segment.segment_ids(names) or not may_be_new:
                     raise JournalDamaged(path, 0, "the term and vote are missing", REMEDY)
                 return cls(directory, disk, 0, None)
             state = cls(directory, disk, *load(disk, directory))

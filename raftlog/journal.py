@@ -108,6 +108,10 @@ class Journal:
     # -- what is there
 
     @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
     def prev_index(self) -> int:
         return self._terms.prev_index
 

@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
 from raftflow.cluster.api.handlers import runs, tasks
+from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
@@ -268,7 +269,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         self, request: pb.RegisterWorkflowTypesRequest, context: Context
     ) -> pb.RegisterWorkflowTypesResponse:
         command = messages.register_types(request, self._namespace(request, context))
-        await tasks.register_types(self.node, command)
+        await register_types(self.node, command)
         return pb.RegisterWorkflowTypesResponse()
 
     @answering

@@ -11,6 +11,7 @@ from raftflow.cluster.api import views
 from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import tasks
+from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import Fields
@@ -32,7 +33,7 @@ class HostedTasks:
     async def poll(self, types: Sequence[str], worker_id: str) -> dict[str, Any] | None:
         """A workflow task as JSON, or None. Registers the types first."""
         names = tuple(types)
-        await tasks.register_types(
+        await register_types(
             self._node, RegisterTypes(namespace=DEFAULT_NAMESPACE, workflow_types=names)
         )
         poll = tasks.Poll(DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE, names, worker_id)

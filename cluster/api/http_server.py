@@ -20,6 +20,7 @@ from multidict import CIMultiDict
 from raftflow.cluster.api import json_routes
 from raftflow.cluster.api.auth import identify
 from raftflow.cluster.api.encoding import encode, encode_answer
+from raftflow.cluster.api.http_connection import Connection, ConnectionServer
 from raftflow.cluster.api.json_routes import Answer, Methods, Request, Route
 from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.services import NodeServices
@@ -52,7 +53,7 @@ class HttpServer:
         self._polls: set[asyncio.Task[Any]] = set()
 
     async def start(self, host: str, port: int) -> None:
-        self._web = web.Server(
+        self._web = ConnectionServer(
             self._serve,
             request_factory=self._request,
             handler_cancellation=True,
@@ -202,10 +203,15 @@ class HttpServer:
             await response.prepare(http)
             await response.write_eof()
         except (asyncio.CancelledError, ConnectionError):
-            for task in answer.tasks:
-                self._node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
+            self._give_back(answer)
             raise
+        if isinstance(http.protocol, Connection):
+            http.protocol.handed_out(lambda: self._give_back(answer))
         return response
+
+    def _give_back(self, answer: Answer) -> None:
+        for task in answer.tasks:
+            self._node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
 
     def _static(self, http: web.BaseRequest, path: str) -> web.Response:
         file = self._page.find(path)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote
 from raftflow.cluster.api import views
 from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
 from raftflow.cluster.api.encoding import Rows
-from raftflow.cluster.api.handlers import admin, runs, tasks
+from raftflow.cluster.api.handlers import admin, common, runs, tasks
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import (
     DEFAULT_LIST_LIMIT,
@@ -316,7 +316,7 @@ async def register_types(request: Request) -> Answer:
     types = check_types(fields.texts("workflow_types"))
     fields.text("worker_id")
     fields.text("sdk")
-    await tasks.register_types(
+    await common.register_types(
         request.node, RegisterTypes(namespace=request.namespace, workflow_types=types)
     )
     return Answer(200, {"status": "registered", "workflow_types": list(types)})

@@ -145,3 +145,5 @@ class NodeServices:
     consensus: Consensus
     metrics: Metrics
     clock: Clock
+    # Types that the nodes themselves decide, in the default namespace.
+    hosted_types: frozenset[str] = frozenset()

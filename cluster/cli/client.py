@@ -50,6 +50,7 @@ class Client:
         namespace: str = "",
         token: str = "",
         deadline_s: float = 20.0,
+        on_delay: Callable[[str], None] | None = None,
     ) -> None:
         # Twice the same address would never count as "refused everywhere".
         self._addresses = list(dict.fromkeys(_host_and_port(each) for each in addresses))
@@ -59,6 +60,7 @@ class Client:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._deadline_s = deadline_s
+        self._on_delay = on_delay
         self._current = 0
         self._connection: http.client.HTTPConnection | None = None
 
@@ -88,9 +90,9 @@ class Client:
             failed[self._address] = outcome
             self._move_on()
             if time.monotonic() >= give_up_at or self._nobody_listens(failed):
-                reasons = "; ".join(f"{each}: {_problem(why)}" for each, why in failed.items())
-                raise Unreachable(f"no node answered: {reasons}")
+                raise Unreachable(_unreachable(failed))
             if self._current == 0:
+                self._tell_once(failed, give_up_at)
                 time.sleep(PAUSE_S)
 
     def close(self) -> None:
@@ -107,6 +109,13 @@ class Client:
         """Connections refused everywhere mean a wrong address, not an election."""
         refused = [why for why in failed.values() if isinstance(why, ConnectionRefusedError)]
         return len(refused) == len(self._addresses)
+
+    def _tell_once(self, failed: Mapping[str, Answer | OSError], give_up_at: float) -> None:
+        """Who waits at a terminal hears why, after the first round."""
+        if self._on_delay:
+            left_s = give_up_at - time.monotonic()
+            self._on_delay(f"{_unreachable(failed)}; trying for another {left_s:.0f} s")
+            self._on_delay = None
 
     def _move_on(self) -> None:
         self.close()
@@ -195,6 +204,8 @@ def wait_until_closed(
 
 def _host_and_port(address: str) -> tuple[str, int]:
     text = address.strip().removeprefix("http://").rstrip("/")
+    if "://" in text:
+        raise ValueError(f"--address: {address!r} is not HOST:PORT or http://HOST:PORT")
     try:
         parsed = Address.parse(f"{text}:8233" if text and ":" not in text else text)
     except ValueError as error:
@@ -215,6 +226,15 @@ def _accepted(answer: Answer) -> Answer:
     except ValueError:
         body = {}
     raise ServerError(answer.status, body if isinstance(body, dict) else {})
+
+
+def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
+    reasons = "; ".join(f"{each}: {_problem(why)}" for each, why in failed.items())
+    if any(isinstance(why, Answer) for why in failed.values()):
+        return f"no node could serve the call: {reasons}"
+    if all(isinstance(why, ConnectionRefusedError) for why in failed.values()):
+        reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
+    return f"no node answered: {reasons}"
 
 
 def _problem(outcome: Answer | OSError) -> str:

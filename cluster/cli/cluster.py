@@ -18,7 +18,7 @@ def cluster() -> None:
 @cluster.command()
 @client_options
 def status(client: Client, printer: Printer) -> None:
-    """Show every node: role, term, log positions, lag, version, last contact.
+    """Show every node: role, term, log positions, lag, last contact.
 
     Lag and last contact are as the node that answered sees them. Exit status 1 when there is no
     leader.

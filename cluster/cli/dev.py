@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from raftflow.cluster.cli import devfile
+from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError
 from raftflow.cluster.cli.supervisor import Supervisor
 
 DEFAULT_DIR = Path("dev-data")
@@ -53,7 +54,10 @@ def dev(
     context.obj = directory = (data_dir or DEFAULT_DIR).absolute()
     if context.invoked_subcommand:
         return
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--data-dir {directory}: {error.strerror}", status=EXIT_USAGE) from None
     plan = devfile.plan(directory, count=nodes, port_offset=port_offset)
     with devfile.supervisor_lock(directory):
         Supervisor(plan, restart=restart, config=config, say=_say).run()

@@ -29,7 +29,7 @@ def history() -> None:
 def export(
     client: Client, printer: Printer, workflow_id: str, run_id: str, file: Path | None
 ) -> None:
-    """Write the history of a run to a file, verified and whole or not at all."""
+    """Write a run's history to a file, verified, whole or not at all."""
     path = workflow_path(workflow_id)
     # The run is fixed first: the newest may change between two calls.
     run_id = client.get(path, run_id=run_id)["run_id"]
@@ -47,7 +47,7 @@ def export(
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @output_option
 def verify(printer: Printer, files: tuple[Path, ...]) -> None:
-    """Check FILES: every checksum, every record, event ids without a gap.
+    """Check FILES: checksums, records, event ids without a gap.
 
     Damage is named by file and byte offset, with exit status 1.
     """

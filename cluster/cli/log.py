@@ -42,9 +42,10 @@ def dump(printer: Printer, directory: Path) -> None:
 @_directory
 @output_option
 def verify(printer: Printer, directory: Path) -> None:
-    """Judge the log as a start of the node would, and go on after the first damage.
+    """Judge the log as a start of the node would.
 
-    Each finding names file, offset and remedy. Exit status 1 when the node would refuse to start.
+    It goes on after the first damage. Each finding names file, offset and remedy. Exit status 1
+    when the node would refuse to start.
     """
     path = _raft_directory(directory)
     _print(printer, raftlog.verify(path, OsDisk()))
@@ -61,6 +62,8 @@ def _print(printer: Printer, records: Iterable[raftlog.Record]) -> None:
                 click.echo(printable(record))
             if isinstance(record, raftlog.Finding):
                 damaged += record.severity is raftlog.Severity.DAMAGED
+    except BrokenPipeError:
+        raise  # the reader has seen enough; that is no error of the log
     except (JournalError, OSError) as error:
         raise CommandError(str(error)) from None
     if damaged:
@@ -69,4 +72,7 @@ def _print(printer: Printer, records: Iterable[raftlog.Record]) -> None:
 
 def _raft_directory(directory: Path) -> str:
     inner = directory / "raft"
-    return str(inner if inner.is_dir() else directory)
+    path = str(inner if inner.is_dir() else directory)
+    if not raftlog.holds_log(path, OsDisk()):
+        raise CommandError(f"{directory} holds no log: it is not the data directory of a node")
+    return path

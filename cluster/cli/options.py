@@ -2,13 +2,14 @@
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client
-from raftflow.cluster.cli.output import FORMATS, Printer
+from raftflow.cluster.cli.output import FORMATS, Printer, printable
 from raftflow.cluster.config_sources import milliseconds
 
 _OUTPUT = click.option(
@@ -23,8 +24,8 @@ _CONNECTION = (
         "addresses",
         multiple=True,
         metavar="HOST:PORT",
-        help="HTTP address of a node; repeat it for fail-over. "
-        f"Default: RAFTFLOW_ADDRESS (comma-separated), else {DEFAULT_ADDRESS}.",
+        help="HTTP address of a node, or several with commas, for fail-over. "
+        f"Default: RAFTFLOW_ADDRESS, else {DEFAULT_ADDRESS}.",
     ),
     click.option("--namespace", envvar="RAFTFLOW_NAMESPACE", show_envvar=True, default=""),
     click.option(
@@ -63,20 +64,31 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def connect(addresses: tuple[str, ...], *, namespace: str, token: str) -> Client:
-
-    given = addresses or tuple(os.environ.get("RAFTFLOW_ADDRESS", "").replace(",", " ").split())
+    text = ",".join(addresses) or os.environ.get("RAFTFLOW_ADDRESS", "")
+    given = text.replace(",", " ").split()
     try:
-        return Client(given or (DEFAULT_ADDRESS,), namespace=namespace, token=token)
+        return Client(
+            given or [DEFAULT_ADDRESS],
+            namespace=namespace,
+            token=token,
+            on_delay=_say if sys.stderr.isatty() else None,
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
+def _say(text: str) -> None:
+    click.secho(printable(text), err=True, dim=True)
+
+
 class Duration(click.ParamType[int]):
-    """Milliseconds, or a number with ms, s, m or h."""
+    """A number with ms, s, m or h. Without a unit one would say seconds and get milliseconds."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if str(value).strip().isdigit():
+            self.fail(f"{value!r} has no unit: write {value}s or {value}ms", param, ctx)
         try:
             return milliseconds(value)
         except ValueError as error:

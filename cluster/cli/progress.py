@@ -32,6 +32,8 @@ def watching(workflow_id: str) -> Iterator[Progress | None]:
                     style = "green" if mark == "✓" else "red"
                     name = printable(step["step_name"])
                     console.print(Text.assemble((mark, style), f" {name}"))
-            live.update(Text(f"{printable(workflow_id)} {run['status'].lower()}"))
+            # Why a run stands still (UNKNOWN), which no step shows.
+            reason = f": {printable(run['error'])}" if run.get("error") else ""
+            live.update(Text(f"{printable(workflow_id)} {run['status'].lower()}{reason}"))
 
         yield on_progress

@@ -51,6 +51,8 @@ def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
     if print_config:
         click.echo(to_toml(config), nl=False)
         return
+    # gRPC's own lines would stand among our JSON ones; what matters of them we say ourselves.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # The node's own imports (gRPC, aiohttp) cost a second that no other command should pay.
     from raftflow.cluster.main import run
 

@@ -26,7 +26,8 @@ HEALTH_POLL_S = 0.2
 HINT_AFTER_S = 10.0
 STOP_TIMEOUT_S = 15.0
 RESTART_PAUSE_S = 1.0
-SERVE = (sys.executable, "-m", "raftflow.cluster.cli.main", "serve")
+# -P: a folder named raftflow in the working directory, such as a clone, is not what is installed.
+SERVE = (sys.executable, "-P", "-m", "raftflow.cluster.cli.main", "serve")
 PR_SET_PDEATHSIG = 1
 LAST_WORDS_BYTES = 4096
 # Meant for one node, it would be wrong for the others.

@@ -122,8 +122,10 @@ def list_(
         printer.document(page)
         return
     runs = page["workflows"]
+    # A terminal of 80 columns has no room for run ids beside what people look for.
+    count = 5 if printer.format == "table" else 6
     printer.rows(
-        ("workflow id", "type", "status", "events", "started", "run id"),
+        ("workflow id", "type", "status", "events", "started", "run id")[:count],
         [
             (
                 run["workflow_id"],
@@ -132,7 +134,7 @@ def list_(
                 run["history_length"],
                 printer.moment(run["started_at"]),
                 run["run_id"],
-            )
+            )[:count]
             for run in runs
         ],
     )

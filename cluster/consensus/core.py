@@ -207,6 +207,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def commit_index(self) -> int:
         return int(self.__raftCommitIndex)
 
+    @property
+    def heard_commit_index(self) -> int:
+        """What the leader said, be our log that far or not."""
+        return max(self.commit_index, self._following.commit)
+
     @_fail_stop
     def propose(self, payload: bytes) -> Proposed:
         """Leadership is checked and the entry appended in one step; tick() sends it."""
@@ -335,6 +340,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             term=self.term,
             leader=self.leader,
             commit_index=self.commit_index,
+            heard_commit_index=self.heard_commit_index,
             delivered_index=int(self.__raftLastApplied),
             first_index=self._journal.first_index,
             last_index=self._journal.last_index,
@@ -495,11 +501,12 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.callbacks.wants_flush()
 
     def __onNodeConnected(self, node: Node) -> None:
-        """Row 6: what was under way is lost; progress goes on from what was acknowledged."""
+        """Row 6: what was under way is lost. What was acknowledged is only a guess of where to go
+        on: the process may have come back with an older disk, or none."""
         super().__onNodeConnected(node)
         peer = self._peers[node.id]
         peer.connected = True
-        peer.probe(peer.match_index + 1 if peer.match_index else peer.next_index)
+        peer.reconnect()
 
     @_fail_stop
     def __onNodeDisconnected(self, node: Node) -> None:
@@ -627,6 +634,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _append(self, node: Node, message: Message) -> None:
         prev, prev_term = message["prevLogIdx"], message["prevLogTerm"]
         entries: list[LogEntry] = message["entries"]
+        self._following.commit = max(self._following.commit, message["commit_index"])
         # What is committed here is in every leader's log (Raft §5.4.3): no need to compare it.
         settled = min(self.__raftCommitIndex, self._journal.last_index)
         if prev < settled:
@@ -702,6 +710,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _consider_offer(self, node: Node, manifest: SnapshotManifest) -> None:
         now = engine.monotonicTime()
         self._following.reply_due = True
+        self._following.commit = max(self._following.commit, manifest.index)
         if manifest.index <= self.__raftCommitIndex:
             # Row 10: we are further already; say so instead of rolling back.
             settled = min(self.__raftCommitIndex, self._journal.last_index)
@@ -984,6 +993,13 @@ def _settings(timing: Timing) -> SyncObjConf:
     )
 
 
+_FETCH_ALL = (
+    "Put back what was there last. If it is gone, move everything out of the data directory and, "
+    "while all other nodes run, start the node again: it fetches what they have. A backup is no "
+    "way back: it does not know the votes given since"
+)
+
+
 def _align(journal: Journal, index: int, term: int) -> None:
     """Rows 9, 10: make the log meet the store, which holds everything up to this entry.
 
@@ -992,11 +1008,14 @@ def _align(journal: Journal, index: int, term: int) -> None:
     """
     if index < journal.prev_index:
         raise ConsensusBroken(
-            f"the log begins after entry {journal.prev_index}, but the store ends at {index}; "
-            "restore the store that belongs to this log, or let the node join again empty"
+            f"{journal.directory} begins after entry {journal.prev_index}, but state.db ends at "
+            f"{index}: it was lost or replaced. {_FETCH_ALL}"
         )
     if index == journal.prev_index and term != journal.prev_term:
-        raise ConsensusBroken(f"the store has term {term} at {index}, the log another")
+        raise ConsensusBroken(
+            f"state.db has entry {index} of term {term}, but {journal.directory} has it of term "
+            f"{journal.prev_term}: they do not belong together. {_FETCH_ALL}"
+        )
     if index > journal.last_index or journal.term(index) != term:
         journal.reset(index, term)
 

@@ -263,6 +263,8 @@ class Consensus:
 
     def compact(self, index: int) -> None:
         """Drop the log up to `index`, except what a follower that fetches a copy still needs."""
+        if self._stopped:
+            return  # the store's last checkpoint comes after the journal is closed
         pinned = self._source.pinned_index()
         self._core.compact(index if pinned is None else min(index, pinned))
 
@@ -280,6 +282,11 @@ class Consensus:
     @property
     def leader(self) -> str | None:
         return self._core.leader
+
+    @property
+    def heard_commit_index(self) -> int:
+        """What the leader said to be committed, be our log that far or not."""
+        return self._core.heard_commit_index
 
     def peers(self) -> dict[str, PeerInfo]:
         """Every voter, this node included."""
@@ -353,7 +360,8 @@ class Consensus:
         directory = os.path.join(self.config.data_dir, "raft")
         os.makedirs(directory, exist_ok=True)
         disk = OsDisk()
-        self._hard_state = HardState.open(directory, disk)
+        born = self._store.applied_index == 0
+        self._hard_state = HardState.open(directory, disk, may_be_new=born)
         self._journal = Journal.open(
             directory,
             disk=disk,

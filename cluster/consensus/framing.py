@@ -47,6 +47,8 @@ class FrameReader:
         while end - position >= HEADER.size:
             length, checksum = HEADER.unpack_from(buffer, position)
             if length > self.max_bytes:
+                if buffer.startswith(b"HTTP/", position):
+                    raise FrameError("an HTTP answer: that is not the Raft port of a node")
                 raise FrameError(f"frame of {length} bytes, limit {self.max_bytes}")
             stop = position + HEADER.size + length
             if stop > end:

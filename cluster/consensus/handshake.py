@@ -113,5 +113,7 @@ def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
 def _check_cluster(hello: Hello, *, mine: Hello) -> None:
     if hello.cluster_id != mine.cluster_id:
         raise HandshakeError(
-            "wrong_cluster", f"peer is of {hello.cluster_id!r}, this node of {mine.cluster_id!r}"
+            "wrong_cluster",
+            f"peer is of {hello.cluster_id!r}, this node of {mine.cluster_id!r};"
+            " unless set, it is derived from peers, which must be the same on every node",
         )

@@ -60,12 +60,18 @@ class Claim:
 
 def claim_directory(data_dir: str, *, cluster_id: str, node_id: str) -> Claim:
     """Lock the directory, then read or create node.json: before anything in it is touched."""
-    lock = DirectoryLock(data_dir)
     try:
-        return Claim(lock, open_identity(data_dir, cluster_id=cluster_id, node_id=node_id))
-    except BaseException:
-        lock.release()
-        raise
+        lock = DirectoryLock(data_dir)
+        try:
+            return Claim(lock, open_identity(data_dir, cluster_id=cluster_id, node_id=node_id))
+        except BaseException:
+            lock.release()
+            raise
+    except OSError as error:
+        raise IdentityError(
+            f"data directory {data_dir} cannot be used: {error.filename or data_dir}: "
+            f"{error.strerror}. Give this node a directory that its user may write to."
+        ) from error
 
 
 def open_identity(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
@@ -81,7 +87,8 @@ def open_identity(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
         if actual != wanted:
             raise IdentityError(
                 f"{path} belongs to {name} {actual!r}, but this node is configured as {wanted!r}. "
-                "Point this node at its own directory, or correct its configuration."
+                "Point this node at its own directory, or correct its configuration"
+                + (" (unless set, it is derived from peers)." if name == "cluster_id" else ".")
             )
     return found
 

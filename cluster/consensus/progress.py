@@ -49,6 +49,12 @@ class Progress:
         self.last_contact = now
         self.probe(next_index)
 
+    def reconnect(self) -> None:
+        """A new connection: what was acknowledged must be acknowledged anew."""
+        next_index = self.match_index + 1 if self.match_index else self.next_index
+        self.match_index = 0
+        self.probe(next_index)
+
     def probe(self, next_index: int) -> None:
         self.mode = Mode.PROBING
         self.next_index = next_index
@@ -67,6 +73,7 @@ class Following:
     # Up to here our log is known to be the leader's; acks and commits never go beyond (rows 3, 5).
     # -1: nothing is known.
     verified: int = -1
+    commit: int = 0  # the highest commit index that the leader spoke of
     # The lowest index at which our log is known to differ from the leader's (row 7).
     conflict: int | None = None
     round: int = 0  # the newest read round that reached us; 0 = the leader has not spoken yet

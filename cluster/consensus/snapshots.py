@@ -223,8 +223,11 @@ class SnapshotFetcher:
             await self._store.install(path, manifest)
             self._installed(manifest.index, manifest.term)
         except Exception as error:  # noqa: BLE001
-            # The store may be neither the old nor the new one.
-            self._failed(error)
+            if manifest.index <= self._store.applied_index:
+                log.info("snapshot_outrun", index=manifest.index, error=str(error))
+            else:
+                # The store may be neither the old nor the new one.
+                self._failed(error)
             return
         finally:
             self._installing = False

@@ -102,6 +102,7 @@ class ConsensusStatus:
     term: int
     leader: str | None
     commit_index: int
+    heard_commit_index: int  # what the leader said, be our log that far or not
     delivered_index: int
     first_index: int
     last_index: int

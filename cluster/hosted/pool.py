@@ -124,7 +124,8 @@ class _Subprocess:
         if self._process is not None and self._process.returncode is None:
             return self._types
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "raftflow.cluster.hosted.child"),
+            # -P: a folder named raftflow where the node was started is not the product.
+            *(sys.executable, "-P", "-m", "raftflow.cluster.hosted.child"),
             *(str(os.getpid()), *self._modules),
             stdin=PIPE,
             stdout=PIPE,

@@ -14,15 +14,19 @@ from dataclasses import dataclass
 
 import structlog
 
+from raftflow.cluster.background import Fatal, spawn
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec.commands import decode_command
+from raftflow.cluster.consensus.channel import PeerError
 from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.foresight import tasks_after
 from raftflow.cluster.leader.leases import Leases
 from raftflow.cluster.leader.matching import Match, Matching, QueuedTask, TaskKey
 from raftflow.cluster.leader.timers import Timers
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
+from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica
 from raftflow.cluster.store import Store
 from raftflow.engine.apply import Applied
@@ -77,19 +81,23 @@ class Duties:
         *,
         node_id: str,
         proposer: Proposer,
+        reads: Reads,
         replica: Replica,
         store: Store,
         clock: LogClock,
         metrics: Metrics,
         times: DutyTimes,
+        fatal: Fatal,
     ) -> None:
         self._node_id = node_id
         self._proposer = proposer
+        self._reads = reads
         self._replica = replica
         self._store = store
         self._clock = clock
         self._metrics = metrics
         self._times = times
+        self._fatal = fatal
         self.matching = Matching()
         self.leases = Leases()
         self.timers = Timers()
@@ -137,7 +145,8 @@ class Duties:
             self._following = True
             # Entries of earlier terms are all applied: their stamps bound ours from below.
             self._clock.resume(self._replica.time_ms)
-            self._office = asyncio.create_task(self._hold_office(batch.index), name="leader-duties")
+            office = self._hold_office(batch.index)
+            self._office = spawn(office, name="leader-duties", fatal=self._fatal)
         offers: dict[TaskKey, QueuedTask] = {}
         for effect in applied.effects:
             self._follow(effect, offers)
@@ -225,7 +234,10 @@ class Duties:
         return b""
 
     async def on_heartbeat_message(self, _peer: str, payload: bytes) -> bytes:
-        reply = await self.on_heartbeat(node_pb2.HeartbeatRequest.FromString(payload))
+        try:
+            reply = await self.on_heartbeat(node_pb2.HeartbeatRequest.FromString(payload))
+        except Unavailable as error:
+            raise PeerError("UNAVAILABLE", str(error)) from None
         return reply.SerializeToString()
 
     def on_peer_down(self, node: str) -> None:
@@ -275,7 +287,10 @@ class Duties:
     # ---- heartbeats -----------------------------------------------------------------------------
 
     async def on_heartbeat(self, request: node_pb2.HeartbeatRequest) -> node_pb2.HeartbeatReply:
-        """Extend the lease, or say what became of it."""
+        """Extend the lease, or say what became of it. Raises Unavailable: a leader that slept
+        through its deposition must not say that a lease is held, since its successor may have
+        given the task to another worker."""
+        await self._reads.linearizable()
         if self._office is not None and self.leases.beat(request.lease_token, self._clock.now_ms()):
             return node_pb2.HeartbeatReply(held=True)
         parts = parse_token(request.lease_token)

@@ -77,7 +77,8 @@ class Matching:
 
     def offer(self, task: QueuedTask) -> Match | None:
         """A task is queued; the oldest poll that takes it gets it."""
-        if task.key in self._tasks:
+        known = self._tasks.get(task.key)
+        if known is not None and known[1].attempt >= task.attempt:
             return None
         queue = self._queue(task.queue_key)
         poll_id = self._oldest_poll(queue, task.name)

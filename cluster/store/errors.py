@@ -7,8 +7,8 @@ import sqlite3
 from raftflow.cluster.errors import HistoryDamaged
 
 _FETCH = (
-    "stop this node, move state.db* and raft/ out of its data directory and start it again: it"
-    " fetches everything from the other nodes (with a single node: restore a backup)"
+    "stop this node, move everything out of its data directory and, while all other nodes run,"
+    " start it again: it fetches all from them (with a single node: restore a backup)"
 )
 
 

@@ -67,7 +67,8 @@ class Readers:
             try:
                 return job(db)
             finally:
-                db.execute("COMMIT")
+                if db.in_transaction:  # an error may have ended it
+                    db.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise fatal(self._path, error) from error
 

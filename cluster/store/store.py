@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from raftflow.cluster.store import copies, duties, lists
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
 from raftflow.cluster.store.connection import prepare
-from raftflow.cluster.store.errors import StoreError
+from raftflow.cluster.store.errors import StoreDamaged, StoreError, StoreIOError
 from raftflow.cluster.store.readers import Readers, applied_state
 from raftflow.cluster.store.views import (
     Counts,
@@ -152,11 +152,13 @@ class Store:
     ) -> Loaded:
         """Aggregates as they are written. A thread of its own: no list delays apply."""
         wanted = (tuple(workflows), tuple(runs), tuple(requests))
-        return await self._readers.load(lambda db: Aggregates(self.path, db).load(*wanted))
+        return await self._read(
+            self._readers.load(lambda db: Aggregates(self.path, db).load(*wanted))
+        )
 
     async def oldest_request_ms(self) -> int | None:
         """When the first remembered request id expires."""
-        return await self._readers.load(duties.oldest_request_ms)
+        return await self._ask(duties.oldest_request_ms)
 
     async def request_bits(self) -> bytes:
         """The map of all remembered request ids, as `sieve.Sieve.fill` takes it."""
@@ -263,7 +265,13 @@ class Store:
         await self._usable.wait()
         if settle:
             await self.wait_written(self._submitted_index)
-        return await self._readers.ask(question)
+        return await self._read(self._readers.ask(question))
+
+    async def _read(self, reading: Awaitable[T]) -> T:
+        try:
+            return await reading
+        except (StoreDamaged, StoreIOError) as error:
+            raise self._fail(error) from error
 
     async def _in_writer(self, job: Callable[[], T]) -> T:
         future: asyncio.Future[T] = self._loop.create_future()

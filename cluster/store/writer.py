@@ -10,6 +10,7 @@ the file durable; the log may be compacted up to the index of the last such chec
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -37,6 +38,8 @@ class WriterTimes:
     linger_ms: int = 100  # how long a lone batch waits for company, unless someone waits for it
     checkpoint_every_ms: int = 5_000
     checkpoint_wal_bytes: int = 32 << 20
+    truncate_wal_bytes: int = 256 << 20
+    retry_ms: int = 100  # after a checkpoint that a reader held up
     transaction_bytes: int = 8 << 20  # a transaction takes in no more than about this
 
 
@@ -116,16 +119,25 @@ class Writer:
 
     def checkpoint(self) -> int:
         """On the writer's thread: copy the WAL into the file and fsync. Returns the index that is
-        durable now; the old one when a reader kept part of the WAL busy."""
+        durable now; the old one when a reader held part of the WAL."""
         index = self._written_index
-        busy, in_wal, copied = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        # Beside readers that never pause the WAL would grow for ever: then they are waited for.
+        mode = "TRUNCATE" if self._wal_file_bytes() > self._times.truncate_wal_bytes else "PASSIVE"
+        busy, in_wal, copied = self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         if not busy and in_wal == copied:
+            self._wal_bytes = 0
             if index > self._checkpointed_index:
                 self._checkpointed_index = index
                 self._events.on_checkpointed(index)
-        elif in_wal * 4096 > 8 * self._times.checkpoint_wal_bytes:
+        elif mode == "TRUNCATE":
             log.warning("checkpoint_held_up", path=self._path, wal_pages=in_wal, copied=copied)
         return self._checkpointed_index
+
+    def _wal_file_bytes(self) -> int:
+        try:
+            return os.path.getsize(self._path + "-wal")
+        except FileNotFoundError:
+            return 0
 
     # ---- the thread -----------------------------------------------------------------------------
 
@@ -186,9 +198,9 @@ class Writer:
             return
         now = time.monotonic()
         if now >= self._checkpoint_due or self._wal_bytes > self._times.checkpoint_wal_bytes:
-            self.checkpoint()
-            self._wal_bytes = 0
-            self._checkpoint_due = time.monotonic() + self._times.checkpoint_every_ms / 1_000
+            whole = self.checkpoint() == self._written_index
+            pause_ms = self._times.checkpoint_every_ms if whole else self._times.retry_ms
+            self._checkpoint_due = time.monotonic() + pause_ms / 1_000
 
     def _write(self, batches: list[WriteBatch]) -> None:
         merged = batches[0]

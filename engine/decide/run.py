@@ -43,7 +43,8 @@ def start(ctx: Context, command: StartRun) -> Verdict:
     if (namespace, command.workflow_type) not in ctx.state.catalog.types:
         return refuse(
             Reason.TYPE_NOT_REGISTERED,
-            f"workflow type {command.workflow_type!r} is not registered in namespace {namespace!r}",
+            f"workflow type {command.workflow_type!r} is not registered in namespace {namespace!r}:"
+            " start a worker that has it, or correct the name",
         )
     holder = ctx.run(namespace, command.workflow_id, "")
     if holder is not None:

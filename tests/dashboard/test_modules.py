@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_api import Call, Reply, serving
+from needs import need
 
 from raftflow.dashboard import static_dir
 
@@ -20,9 +21,7 @@ def echo(call: Call) -> Reply:
 
 @pytest.mark.slow
 def test_the_parts_that_need_no_browser(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if not node:
-        pytest.skip("needs node")
+    node = need("node")
     shutil.copytree(static_dir(), tmp_path, dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_name("page.test.mjs"), tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')

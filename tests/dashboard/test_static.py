@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from needs import need
 
 from raftflow.dashboard import static_dir
 
@@ -22,9 +23,7 @@ def test_the_files_are_packaged_flat() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
 def test_modules_parse(module: Path, tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if not node:
-        pytest.skip("needs node")
+    node = need("node")
     copy = tmp_path / f"{module.stem}.mjs"
     shutil.copy(module, copy)
     done = subprocess.run([node, "--check", copy], capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dev_cluster import DevCluster, HttpError, dev_cluster, wait_for
+from needs import need
 from workers import worker_process
 
 pytestmark = pytest.mark.cluster
@@ -31,7 +32,7 @@ def shifted(cluster: DevCluster, node_id: str, shim: Path, hours: float) -> subp
 def test_timers_keep_time_when_the_first_leader_is_an_hour_ahead(tmp_path: Path) -> None:
     shim = tmp_path / "clock_shim.so"
     source = Path(__file__).resolve().parent.parent / "support" / "clock_shim.c"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+    subprocess.run([need("cc"), "-O1", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
     with dev_cluster(tmp_path / "cluster") as cluster:
         cluster.kill("n1")
         process = shifted(cluster, "n1", shim, 1.0)

@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dev_cluster import DevCluster, HttpError, dev_cluster, wait_for, workflow_path
@@ -24,7 +26,7 @@ def loaded(tmp_path: Path) -> Iterator[DevCluster]:
                 "n1",
                 "POST",
                 "/api/workflows",
-                {"type": "Idle", "workflow_id": f"w{number}", "input": "x" * 200},
+                {"type": "Idle", "workflow_id": f"w{number}", "input": "x" * 2_000},
             )
         yield cluster
 
@@ -116,3 +118,66 @@ def fill(cluster: DevCluster) -> list[str]:
             return acknowledged
         acknowledged.append(workflow_id)
     raise AssertionError("the disk never filled up")
+
+
+@pytest.mark.parametrize(("gone", "named"), [("state.db*", "state.db"), ("raft", "hardstate")])
+def test_a_node_that_lost_a_part_of_its_data_refuses_and_says_what_to_do(
+    tmp_path: Path, gone: str, named: str
+) -> None:
+    with dev_cluster(tmp_path / "cluster", environment=SMALL_LOG) as cluster:
+        load(cluster, 60)
+        node_id = cluster.followers()[0]
+        wait_for("the log is compacted", lambda: row(cluster, node_id)["first_index"] > 1)
+        cluster.kill(node_id)
+        home = Path(cluster.entry(node_id)["data_dir"])
+        for path in home.glob(gone):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        refused = start_alone(cluster, node_id)
+        assert refused.returncode == 78
+        assert named in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert "data directory" in refused.stderr
+        # What it says helps: everything comes back from the others.
+        shutil.rmtree(home)
+        cluster.start_node(node_id)
+        wait_for("it has everything", lambda: listed(cluster, node_id) == 60)
+        assert cluster.describe(node_id, "w3")["input"] == "x" * 2_000
+
+
+def test_an_orderly_stop_writes_its_last_checkpoint(tmp_path: Path) -> None:
+    """What the checkpoint makes superfluous in the log is no business of a closed journal."""
+    with dev_cluster(tmp_path / "cluster", nodes=1, environment=SMALL_LOG) as cluster:
+        load(cluster, 120)
+        pid = cluster.entry("n1")["pid"]
+        os.kill(pid, signal.SIGTERM)
+        wait_for("it has ended", lambda: cluster.entry("n1")["pid"] is None)
+        said = (cluster.directory / "n1.log").read_text()
+        assert "node_stopped" in said
+        assert '"critical"' not in said
+
+
+SMALL_LOG = {
+    "RAFTFLOW_STORAGE_SEGMENT_BYTES": "65536",
+    "RAFTFLOW_STORAGE_LOG_TAIL_ENTRIES": "10",
+    "RAFTFLOW_STORAGE_CHECKPOINT_INTERVAL_MS": "1000",
+}
+
+
+def load(cluster: DevCluster, count: int) -> None:
+    body = {"workflow_types": ["Idle"], "worker_id": "t"}
+    cluster.call("n1", "POST", "/api/workflow-types", body)
+    for number in range(count):
+        body = {"type": "Idle", "workflow_id": f"w{number}", "input": "x" * 2_000}
+        cluster.call("n1", "POST", "/api/workflows", body)
+
+
+def row(cluster: DevCluster, node_id: str) -> dict[str, Any]:
+    nodes = cluster.call(node_id, "GET", "/api/cluster")["nodes"]
+    return next(each for each in nodes if each["id"] == node_id)
+
+
+def listed(cluster: DevCluster, node_id: str) -> int:
+    try:
+        return int(cluster.call(node_id, "GET", "/api/workflows?limit=0")["total"])
+    except (OSError, HttpError):
+        return 0

@@ -20,6 +20,7 @@ def test_these_are_ids(value: str) -> None:
         ("é" * 501, "workflow_id has 1002 bytes, the limit is 1000"),
         ("a\nb", "workflow_id contains a control character"),
         ("a\x7f", "workflow_id contains a control character"),
+        ("a\x85", "workflow_id contains a control character"),
         ("\ud800", "workflow_id is not valid UTF-8"),
     ],
 )

@@ -54,6 +54,11 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
         assert "never delete this file" in str(refused.value)
 
 
+def test_a_missing_file_is_refused_by_an_owner_that_knows_of_entries(tmp_path: Path) -> None:
+    with pytest.raises(JournalDamaged, match="term and vote are missing"):
+        HardState.open(str(tmp_path), OsDisk(), may_be_new=False)
+
+
 def test_a_missing_file_beside_entries_is_refused(tmp_path: Path) -> None:
     journal = Journal.open(str(tmp_path), disk=OsDisk())
     assert HardState.open(str(tmp_path), OsDisk()).term == 0

@@ -77,11 +77,11 @@ class Network:
         self.links[source, target].cut = True
 
     def heal(self) -> None:
+        """All links are fast again, also for what waits in them."""
         for (source, target), link in self.links.items():
             link.delay_s, link.jitter_s, link.bytes_per_s = 0.0003, 0.0005, 0.0
-            if link.cut:
-                link.cut = False
-                self._pump(source, target)
+            link.cut, link.free_at = False, 0.0
+            self._pump(source, target)
 
     def reset(self, a: str, b: str) -> bool:
         """The connection breaks, and comes back when it can."""
@@ -132,8 +132,9 @@ class Network:
     def _pump(self, source: str, target: str) -> None:
         link = self.links[source, target]
         for position, (at, raw) in enumerate(link.queue):
-            link.queue[position] = (max(at, self._clock.now), raw)
-            self._schedule(source, target, link.queue[position][0])
+            soon = min(max(at, self._clock.now), self._clock.now + link.delay_s)
+            link.queue[position] = (soon, raw)
+            self._schedule(source, target, soon)
 
     # -- connections
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raftflow.cluster.consensus.types import NotLeader, Role
@@ -55,7 +56,7 @@ class Workload:
             self.read(self._rng.choice(nodes))
         self._world.clock.after(self._rng.uniform(0.01, 0.1), self._read)
 
-    def read(self, node: SimNode) -> None:
+    def read(self, node: SimNode, told: Callable[[bool], None] = lambda _answered: None) -> None:
         checks, stats = self._world.checks, self._world.stats
         floor = checks.acked_index
 
@@ -64,6 +65,7 @@ class Workload:
                 stats["reads failed"] += 1
             else:
                 checks.on_read(node, floor, index)
+            told(index is not None)
 
         def ask() -> None:
             node.core.read_index(done)

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from pysyncobj import syncobj as engine
 
@@ -136,31 +137,25 @@ class World:
             within_s=PEACE_S,
             promise="a leader is found after the last fault",
         )
-        before = self.checks.acked
+        before, reads = self.checks.acked, dict.fromkeys(self.names, False)
 
-        def write() -> None:
-            # A transfer of leadership that is under way refuses it, or a new leader discards it.
+        def clients() -> None:
+            # What a transfer of leadership that is under way refuses, clients try again.
             leader = self.leader()
             if leader is not None and self.checks.acked == before:
                 self.workload.write(leader)
-                self.clock.after(0.5, write)
+            for name, answered in reads.items():
+                if not answered:
+                    self.workload.read(self.nodes[name], partial(reads.__setitem__, name))
+            if self.checks.acked == before or not all(reads.values()):
+                self.clock.after(0.3, clients)
 
-        write()
+        clients()
         self.run_until(
-            lambda: self.checks.acked > before and self._all_equal(),
+            lambda: self.checks.acked > before and all(reads.values()) and self._all_equal(),
             within_s=PEACE_S,
-            promise="writes go on and all nodes catch up after the last fault",
+            promise="after the last fault writes and reads go on, and all nodes catch up",
         )
-        answers: list[int | None] = []
-        for node in self.nodes.values():
-            node.core.read_index(answers.append)
-            node.core.tick()
-        self.run_until(
-            lambda: len(answers) == len(self.names),
-            within_s=1.0,
-            promise="every node reads after the last fault",
-        )
-        require(None not in answers, "every node reads after the last fault", answers=answers)
 
     def _one_leader_followed(self) -> bool:
         leader = self.leader()

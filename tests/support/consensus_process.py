@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import structlog
 import uvloop
 from consensus_nodes import FileStore
 
+from raftflow.cluster import logs
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig
 from raftflow.cluster.consensus.types import NotLeader, Role, Timing
 from raftflow.raftlog.journal import LogEntry
@@ -196,5 +196,7 @@ class NodeProcess:
 
 
 if __name__ == "__main__":
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    uvloop.run(serve(json.loads(sys.argv[1])))
+    options = json.loads(sys.argv[1])
+    # Terse: a limited file size holds for the log of the process too.
+    logs.configure(level="warning", style="json", node_id=options["node"])
+    uvloop.run(serve(options))

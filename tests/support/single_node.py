@@ -321,6 +321,7 @@ class SingleNode:
             term=1,
             leader=self.leader,
             commit_index=index,
+            heard_commit_index=index,
             first_index=1,
             flushed_index=index,
             leader_contact_s=self.silence_s,
@@ -362,6 +363,7 @@ def services(node: SingleNode, config: Config) -> NodeServices:
         consensus=node,
         metrics=Metrics(),
         clock=node,
+        hosted_types=frozenset({"Hosted"}),
     )
 
 

@@ -76,7 +76,7 @@ async def health(node: NodeServices) -> dict[str, Any]:
 
 def readiness(node: NodeServices) -> dict[str, Any]:
     status = node.consensus.status()
-    lag = max(0, status.commit_index - node.replica.applied_index)
+    lag = max(0, status.heard_commit_index - node.replica.applied_index)
     leader = leader_of(node)
     ready = leader is not None and lag <= READY_LAG
     state: dict[str, Any] = {"ready": ready, "leader": leader, "lag": lag}

@@ -8,7 +8,7 @@ import uuid
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, of_rejection, of_unavailable
 from raftflow.cluster.errors import Overloaded, Unavailable
-from raftflow.engine.commands import Command
+from raftflow.engine.commands import Command, RegisterTypes
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.rejections import Done, Granted, Rejection, Started
 
@@ -53,6 +53,15 @@ async def check_namespace(node: NodeServices, namespace: str) -> None:
     await node.reads.linearizable()
     if namespace not in node.replica.catalog.namespaces:
         raise ApiError("NAMESPACE_NOT_FOUND", f"namespace {namespace} does not exist")
+
+
+async def register_types(node: NodeServices, command: RegisterTypes) -> None:
+    """No entry is written for types that are known already."""
+    await check_namespace(node, command.namespace)
+    known = node.replica.catalog.types
+    if all((command.namespace, name) in known for name in command.workflow_types):
+        return
+    await execute(node, command)
 
 
 def new_request_id() -> str:

@@ -8,13 +8,13 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from raftflow.cluster.api.handlers.common import check_namespace, execute
+from raftflow.cluster.api.handlers.common import check_namespace, execute, register_types
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
-from raftflow.engine.commands import CancelRun, SignalRun, StartRun, TerminateRun
-from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.commands import CancelRun, RegisterTypes, SignalRun, StartRun, TerminateRun
+from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
@@ -68,6 +68,12 @@ def child_span(traceparent: str) -> str:
 
 async def start(node: NodeServices, command: StartRun) -> StartedRun:
     """``command.run_id`` and an absent workflow id are chosen here, once for all retries."""
+    if command.workflow_type in node.hosted_types and command.namespace == DEFAULT_NAMESPACE:
+        # Known from the first moment on, also before a pool has loaded its code.
+        await register_types(
+            node,
+            RegisterTypes(namespace=command.namespace, workflow_types=(command.workflow_type,)),
+        )
     workflow_id = command.workflow_id or new_workflow_id(node, command.workflow_type)
     traceparent = child_span(command.traceparent)
     command = replace(

@@ -12,7 +12,7 @@ from raftflow.cluster.api.handlers.common import check_namespace, execute, execu
 from raftflow.cluster.api.limits import MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
-from raftflow.engine.commands import CompleteActivity, CompleteDecision, RegisterTypes
+from raftflow.engine.commands import CompleteActivity, CompleteDecision
 
 # How long a poll for several tasks waits for more once it has one.
 _GATHER_S = 0.005
@@ -31,15 +31,6 @@ class Poll:
     def waiting(self, timeout_ms: int) -> Poll:
         """The same question, asked for so long."""
         return replace(self, timeout_ms=timeout_ms)
-
-
-async def register_types(node: NodeServices, command: RegisterTypes) -> None:
-    """No entry is written for types that are known already."""
-    await check_namespace(node, command.namespace)
-    known = node.replica.catalog.types
-    if all((command.namespace, name) in known for name in command.workflow_types):
-        return
-    await execute(node, command)
 
 
 async def poll_decision(node: NodeServices, poll: Poll) -> Any | None:

@@ -284,3 +284,10 @@ async def test_the_node_and_the_cluster(client: Client) -> None:
     assert cluster["leader"] == "n1"
     assert cluster["nodes"][0]["connected"] is True
     assert cluster["nodes"][0]["disk_free_bytes"] > 0
+
+
+async def test_a_hosted_type_is_known_from_the_first_moment(client: Client) -> None:
+    reply = await client.post("/api/workflows", {"type": "Hosted", "workflow_id": "h"})
+    assert reply.status == 201
+    elsewhere = await client.post("/api/workflows", {"type": "Unknown", "workflow_id": "u"})
+    assert (elsewhere.status, elsewhere.json["reason"]) == (400, "TYPE_NOT_REGISTERED")

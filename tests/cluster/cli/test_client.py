@@ -70,6 +70,17 @@ def test_an_election_is_waited_out() -> None:
         assert Client([fake.address]).get("/api/cluster") == {"fine": 1}
 
 
+def test_a_delay_is_told_once(dead_address: str) -> None:
+    replies = [UNAVAILABLE, UNAVAILABLE, (200, {"fine": 1})]
+    told: list[str] = []
+    with serving(lambda _: replies.pop(0)) as fake:
+        client = Client([fake.address, dead_address], on_delay=told.append)
+        assert client.get("/api/cluster") == {"fine": 1}
+    (line,) = told
+    assert line.startswith(f"no node could serve the call: {fake.address}: no leader; ")
+    assert line.endswith("; trying for another 20 s")
+
+
 def test_nobody_listens_is_said_at_once(dead_address: str) -> None:
     with pytest.raises(Unreachable, match=f"{dead_address}: Connection refused") as caught:
         Client([dead_address, dead_address]).get("/api/health")
@@ -77,7 +88,10 @@ def test_nobody_listens_is_said_at_once(dead_address: str) -> None:
 
 
 def test_no_leader_for_the_whole_deadline() -> None:
-    with serving(lambda _: UNAVAILABLE) as fake, pytest.raises(Unreachable, match="no leader"):
+    with (
+        serving(lambda _: UNAVAILABLE) as fake,
+        pytest.raises(Unreachable, match=r"^no node could serve.*no leader"),
+    ):
         Client([fake.address], deadline_s=0.05).get("/api/cluster")
 
 

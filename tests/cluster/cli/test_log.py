@@ -48,3 +48,21 @@ def test_verify(data_dir: Path) -> None:
 
 def test_a_directory_that_is_not_there() -> None:
     assert log("verify", Path("/nowhere")).exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["verify", "dump"])
+def test_a_directory_without_a_log_is_not_called_sound(tmp_path: Path, verb: str) -> None:
+    result = log(verb, tmp_path)
+    assert isinstance(result.exception, CommandError)
+    assert "holds no log" in str(result.exception)
+    assert result.output == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("click.echo", closed)
+    assert isinstance(log("dump", data_dir).exception, BrokenPipeError)

@@ -25,9 +25,13 @@ def raftflow(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--version"], 0, ""),
         (["workflow", "lost"], 2, "No such command 'lost'"),
         (["workflow", "list", "--address", "x:y"], 2, "--address: 'x:y' is not host:port"),
+        (["workflow", "list", "--address", "https://x:1"], 2, "'https://x:1' is not HOST:PORT or"),
+        (["workflow", "result", "x", "--timeout", "2"], 2, "'2' has no unit: write 2s or 2ms"),
+        (["dev", "--data-dir", "/dev/null/x"], 2, "--data-dir /dev/null/x: Not a directory"),
         (["serve", "--lease", "soon"], 2, "lease_ms (from --lease-ms): 'soon' is not"),
         (["serve", "--config", "/nowhere"], 2, "cannot read /nowhere"),
         (["cluster", "status", "--address", "127.0.0.1:1"], 3, "127.0.0.1:1: Connection refused"),
+        (["cluster", "status", "--address", ":1,:2"], 3, "127.0.0.1:2: Connection refused (does a"),
         (["dev", "node", "kill", "n1", "--data-dir", "/nowhere"], 1, "dev.json does not exist"),
     ],
 )

@@ -1,8 +1,13 @@
+import json
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ports import free_ports
 
 from raftflow.cluster.cli.main import cli
 from raftflow.cluster.config import ConfigError
@@ -34,3 +39,22 @@ def test_every_command_explains_itself(command: str) -> None:
     result = CliRunner().invoke(cli, [*command.split(), "--help"])
     assert result.exit_code == 0
     assert len(result.output.splitlines()) > 8
+
+
+@pytest.mark.cluster
+def test_the_log_is_json_line_by_line(tmp_path: Path) -> None:
+    flags = []
+    for name, port in zip(("http", "grpc", "raft", "metrics"), free_ports(4), strict=True):
+        flags += [f"--{name}-addr", f"127.0.0.1:{port}"]
+    node = subprocess.Popen(
+        [sys.executable, "-m", "raftflow.cluster.cli.main", "serve", "--data-dir", tmp_path]
+        + flags,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert node.stderr is not None
+    with node:
+        for line in node.stderr:
+            if json.loads(line)["event"] == "hosted_workflows_loaded":
+                node.send_signal(signal.SIGTERM)
+    assert node.returncode == 0

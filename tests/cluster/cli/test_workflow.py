@@ -151,6 +151,17 @@ def test_list_formats() -> None:
     assert json.loads(document.output) == page
 
 
+def test_a_list_reads_well_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = RUN | {
+        "workflow_id": "order-2026-01-01-4242",
+        "run_id": "8867354db9e94f7e8f5da1dcf77c3171",
+    }
+    with serving(lambda _: (200, {"total": 1, "workflows": [run]})) as fake:
+        table = run_cli(fake, "workflow", "list", "-o", "table")
+    assert "order-2026-01-01-4242  Order  COMPLETED  4" in table.output
+
+
 def test_history_reads_every_page() -> None:
     events = [
         {"event_id": n, "type": "SignalReceived", "time": "t", "name": "s"} for n in (1, 2, 3)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -179,6 +180,32 @@ async def test_a_node_that_was_away_too_long_fetches_a_copy(tmp_path: Path) -> N
         await nodes.stop(lagging)
         await nodes.start(lagging)
         await nodes.applied(payloads)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_a_node_that_lost_its_disk_gets_everything_again(
+    tmp_path: Path, compacted: bool
+) -> None:
+    """Its leader, which goes on, remembers acknowledgements of entries that are gone."""
+    async with cluster(tmp_path, segment_bytes=64 << 10) as nodes:
+        leader = await nodes.leader()
+        payloads = [f"{text}-{'x' * 500}" for text in numbered(400)]
+        await propose_all(leader, payloads)
+        await nodes.applied(payloads)
+        lost = next(name for name in nodes.nodes if name != leader.config.node_id)
+        await nodes.stop(lost)
+        if compacted:
+            for name, node in nodes.nodes.items():
+                nodes.stores[name].checkpoint()
+                node.compact(nodes.stores[name].applied_index)
+        shutil.rmtree(tmp_path / lost)
+        shutil.rmtree(tmp_path / f"{lost}-store")
+        await nodes.start(lost)
+        await nodes.applied(payloads)
+        status = nodes.nodes[lost].status()
+        assert status.commit_index == status.heard_commit_index == leader.status().commit_index
+        assert leader.role is Role.LEADER
 
 
 async def test_leadership_is_handed_over(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def test_an_http_request_is_not_a_frame() -> None:
         FrameReader(max_bytes=64 << 20).feed(b"GET / HTTP/1.1\r\n\r\n")
 
 
+def test_a_peer_address_that_is_an_http_port_is_told() -> None:
+    with pytest.raises(FrameError, match="not the Raft port"):
+        FrameReader(max_bytes=4096).feed(b"HTTP/1.0 400 Bad Request\r\n")
+
+
 def test_every_flipped_bit_is_noticed() -> None:
     good = frame(b"payload")
     for bit in range(len(good) * 8):

@@ -80,6 +80,7 @@ def test_bad_calls(change: dict[str, str], reason: str) -> None:
     with pytest.raises(HandshakeError) as caught:
         handshake.check_call(call, mine=N2, peers=PEERS)
     assert caught.value.reason == reason
+    assert (reason == "wrong_cluster") == ("derived from peers" in str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from raftflow.cluster.consensus.identity import DirectoryLock, IdentityError, open_identity
+from raftflow.cluster.consensus.identity import (
+    DirectoryLock,
+    IdentityError,
+    claim_directory,
+    open_identity,
+)
 
 
 def test_it_is_drawn_once_and_kept(tmp_path: Path) -> None:
@@ -21,7 +26,7 @@ def test_it_is_drawn_once_and_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cluster_id", "node_id", "named"),
-    [("other", "n1", "cluster_id 'shop'"), ("shop", "n2", "node_id 'n1'")],
+    [("other", "n1", "cluster_id 'shop'.* derived from peers"), ("shop", "n2", "node_id 'n1'")],
 )
 def test_a_foreign_directory_is_refused(
     tmp_path: Path, cluster_id: str, node_id: str, named: str
@@ -73,3 +78,11 @@ def test_one_process_a_directory(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
     DirectoryLock(str(tmp_path)).release()
+
+
+def test_a_directory_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for path, problem in ((file, "File exists"), (file / "below", "Not a directory")):
+        with pytest.raises(IdentityError, match=f"{path} cannot be used: .*{problem}"):
+            claim_directory(str(path), cluster_id="shop", node_id="n1")

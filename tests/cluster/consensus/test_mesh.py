@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import socket
 import ssl
 import struct
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from eventually import eventually
+from needs import need
 from peers import hello_of, meshed, start_peer
 from ports import free_ports
 from structlog.testing import capture_logs
@@ -167,13 +167,12 @@ def test_good_addresses() -> None:
 @pytest.fixture
 def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Mutual TLS with one certificate that both sides present and trust."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+    openssl = need("openssl")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
     subject = ["-subj", "/CN=node", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(["openssl", *command.split(), *subject, *files], check=True, capture_output=True)
+    subprocess.run([openssl, *command.split(), *subject, *files], check=True, capture_output=True)
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate))
     server.verify_mode = ssl.CERT_REQUIRED
     client = ssl.create_default_context(cafile=str(certificate))

@@ -29,5 +29,14 @@ def test_a_probe_forgets_what_is_under_way_but_not_what_was_acknowledged() -> No
     assert peer.sent_at == LONG_AGO
 
 
+def test_a_new_connection_may_lead_to_an_older_disk() -> None:
+    peer = Progress(Node("b"))
+    peer.match_index, peer.next_index, peer.mode = 9, 12, Mode.STREAMING
+    peer.reconnect()
+    assert (peer.match_index, peer.next_index, peer.mode) == (0, 10, Mode.PROBING)
+    peer.reconnect()
+    assert peer.next_index == 10
+
+
 def test_a_new_term_begins_unverified() -> None:
     assert Following().verified < 0

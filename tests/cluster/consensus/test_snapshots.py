@@ -193,6 +193,23 @@ async def test_an_older_copy_never_rolls_back(tmp_path: Path) -> None:
         assert not both.installed
 
 
+async def test_a_copy_that_the_log_overtakes_while_it_is_installed_is_no_failure(
+    tmp_path: Path,
+) -> None:
+    async with pair(tmp_path) as both:
+
+        async def install(path: str, manifest: SnapshotManifest) -> None:
+            both.follower.applied_index = manifest.index
+            raise ValueError("older than what is here")
+
+        both.follower.install = install  # type: ignore[method-assign]
+        both.fetcher.offered("n1", await both.offer())
+        await eventually(lambda: both.follower.applied_index == 40)
+        await eventually(lambda: both.fetcher._task is None)
+        assert not both.failures
+        assert not both.installed
+
+
 async def test_a_store_that_cannot_install_is_fatal(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
 

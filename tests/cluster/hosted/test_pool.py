@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from raftflow.cluster.cli.supervisor import SERVE
 from raftflow.cluster.hosted.pool import BUILTIN, HostedLoadError, ReplayFailed, ReplayPool
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
@@ -121,3 +123,17 @@ async def test_a_stopped_pool_starts_nothing() -> None:
     await pool.stop()
     with pytest.raises(RuntimeError, match="stopped"):
         await pool.decide("OrderSaga", task("OrderSaga"))
+
+
+async def test_a_folder_of_our_name_is_not_taken_for_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People start nodes beside their clone, which is a folder named raftflow."""
+    stranger = tmp_path / "raftflow" / "cluster"
+    stranger.mkdir(parents=True)
+    (stranger / "__init__.py").write_text("raise RuntimeError('not the product')")
+    monkeypatch.chdir(tmp_path)
+    async with ReplayPool() as pool:
+        assert pool.types == ("OrderSaga",)
+    serve = await asyncio.create_subprocess_exec(*SERVE, "--print-config", stdout=DEVNULL)
+    assert await serve.wait() == 0

@@ -1,5 +1,7 @@
 """Tasks meet polls: in order, by name, within their queue, each at most once."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,6 +155,19 @@ def test_no_task_or_poll_waits_while_a_partner_waits(steps: list[tuple[str, int,
         assert matching.polls_waiting == len(polls)
         assert matching.depth(activities=True) == len(tasks)
         assert not any(accepts(p, t) for p in polls.values() for t in tasks.values())
+
+
+def test_a_later_attempt_takes_the_place_of_one_that_is_over() -> None:
+    """A list of queued tasks may be read a moment before one of them is leased."""
+    matching = Matching()
+    stale = activity(1)
+    assert matching.offer(stale) is None
+    assert matching.offer(replace(stale, attempt=2)) is None
+    assert matching.offer(stale) is None
+    match = matching.park("n1", poll("p"))
+    assert match is not None
+    assert match.task.attempt == 2
+    assert matching.park("n1", poll("q")) is None
 
 
 def test_a_claim_takes_a_poll_and_leaves_no_task_behind() -> None:

@@ -17,6 +17,7 @@ from replica_rig import Rig
 from raftflow.cluster.store import (
     AppliedState,
     CorruptRecord,
+    RunFilter,
     Store,
     StoreDamaged,
     StoreError,
@@ -39,6 +40,18 @@ def state(index: int) -> AppliedState:
 
 def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
+
+
+def damage_pages(path: Path) -> None:
+    """Overwrite the header of every page of the runs and their indexes."""
+    db = sqlite3.connect(path)
+    roots = db.execute("SELECT rootpage FROM sqlite_schema WHERE tbl_name = 'runs'").fetchall()
+    db.close()
+    content = bytearray(path.read_bytes())
+    for (root,) in roots:
+        if root:
+            content[(root - 1) * 4096 : (root - 1) * 4096 + 64] = b"\xee" * 64
+    path.write_bytes(content)
 
 
 def execute(path: Path, sql: str) -> None:
@@ -120,6 +133,44 @@ async def test_a_checkpoint_held_up_by_a_reader_counts_only_when_whole(tmp_path:
     assert await store.checkpoint() == 2
     reader.close()
     await store.close()
+
+
+async def test_a_checkpoint_that_was_held_up_is_soon_tried_again(tmp_path: Path) -> None:
+    times = WriterTimes(linger_ms=0, checkpoint_every_ms=20, retry_ms=5)
+    store = await Store.open(tmp_path / "state.db", settings=StoreSettings(times=times))
+    reader = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM applied").fetchall()
+    store.submit(WriteBatch(state(3)))
+    await store.wait_written(3)
+    await asyncio.sleep(0.05)
+    assert store.checkpointed_index == 0
+    reader.execute("COMMIT")
+    await eventually(lambda: store.checkpointed_index == 3)
+    reader.close()
+    await store.close()
+
+
+async def test_the_wal_is_cut_when_it_has_grown(tmp_path: Path) -> None:
+    times = WriterTimes(linger_ms=0, checkpoint_every_ms=10_000_000, truncate_wal_bytes=1)
+    store = await Store.open(tmp_path / "state.db", settings=StoreSettings(times=times))
+    store.submit(WriteBatch(state(1)))
+    assert await store.checkpoint() == 1
+    assert (tmp_path / "state.db-wal").stat().st_size == 0
+    await store.close()
+
+
+async def test_damage_that_a_question_meets_ends_the_node(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    await populate(rig, [f"w{n}" for n in range(50)])
+    await rig.stop()
+    damage_pages(tmp_path / "state.db")
+    errors: list[StoreError] = []
+    store = await Store.open(tmp_path / "state.db", on_fatal=errors.append)
+    with pytest.raises(StoreDamaged, match=r"move everything out .* while all other nodes run"):
+        await store.list_runs(RunFilter(namespace="default"))
+    assert isinstance(errors[0], StoreDamaged)
+    await store.abandon()
 
 
 _CHILD = """

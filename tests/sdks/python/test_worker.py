@@ -154,8 +154,8 @@ def test_any_exception_is_an_outcome(
 
     cluster.start("Order", "w")
     with one_activity(cluster, node, work):
-        assert outcome(cluster) == {"error": "bad ?", "error_type": "SystemExit"}
-    assert "activity work attempt 1 raised" in caplog.text
+        assert outcome(cluster) == {"error": "SystemExit: bad ?", "error_type": "SystemExit"}
+    assert "activity work attempt 1 raised, workflow w" in caplog.text
 
 
 def test_an_output_that_is_no_payload_is_not_tried_again(cluster: FakeCluster, node: Node) -> None:
@@ -312,6 +312,12 @@ def test_wrong_registrations_are_refused() -> None:
 
     with pytest.raises(TypeError, match="plain function"):
         worker.activity("work")(asynchronous)
+    with pytest.raises(TypeError, match=r'@worker\.workflow\("NAME"\)'):
+        worker.workflow(order)  # type: ignore[arg-type]  # the parentheses were forgotten
+    with pytest.raises(TypeError, match=r"'work' is called with \(input\): too many"):
+        worker.activity("work")(lambda: "nothing")
+    with pytest.raises(TypeError, match=r"'Late' is called with \(ctx\): missing .* 'more'"):
+        worker.workflow("Late")(lambda ctx, more: more)
     with pytest.raises(RuntimeError, match="register"):
         Worker(["http://127.0.0.1:1"]).start()
     with pytest.raises(ValueError, match="slot"):

@@ -82,9 +82,10 @@ class Worker:
 
     def workflow(self, name: str, *, decode: Decode = "text") -> Callable[[_F], _F]:
         """Register `def code(ctx)` as a workflow type; `decode` says how `ctx.input` is read."""
+        _check_name(self._workflows, name, "workflow")
 
         def register(code: _F) -> _F:
-            _check(self._workflows, name, code, "workflow")
+            _check_code(code, f"workflow {name!r}", "ctx")
             self._workflows[name] = _WorkflowCode(code, decode)
             return code
 
@@ -92,10 +93,12 @@ class Worker:
 
     def activity(self, name: str, *, decode: Decode = "text") -> Callable[[_F], _F]:
         """Register `def code(input)` or `def code(input, info)` as an activity."""
+        _check_name(self._activities, name, "activity")
 
         def register(code: _F) -> _F:
-            _check(self._activities, name, code, "activity")
-            self._activities[name] = _ActivityCode(code, decode, _takes_info(code))
+            wants_info = _takes_info(code)
+            _check_code(code, f"activity {name!r}", "input", *(["info"] if wants_info else []))
+            self._activities[name] = _ActivityCode(code, decode, wants_info)
             return code
 
         return register
@@ -265,8 +268,11 @@ def _run_activity(code: _ActivityCode, task: dict[str, Any], info: ActivityInfo)
     except PayloadError as err:
         return _failure(str(err), "PayloadError", non_retryable=True)
     except BaseException as err:  # whatever user code throws, SystemExit too
-        logger.warning("activity %s attempt %d raised", info.step_name, info.attempt, exc_info=True)
-        return _failure(str(err), type(err).__name__, non_retryable=False)
+        what = (info.step_name, info.attempt, info.workflow_id)
+        logger.warning("activity %s attempt %d raised, workflow %s", *what, exc_info=True)
+        # str(KeyError("sku")) alone would tell nobody what went wrong.
+        name = type(err).__name__
+        return _failure(f"{name}: {err}" if str(err) else name, name, non_retryable=False)
 
 
 def _failure(error: str, error_type: str, *, non_retryable: bool) -> dict[str, Any]:
@@ -277,13 +283,22 @@ def _failure(error: str, error_type: str, *, non_retryable: bool) -> dict[str, A
     return failure
 
 
-def _check(known: dict[str, Any], name: str, code: Callable[..., object], kind: str) -> None:
+def _check_name(known: dict[str, Any], name: str, kind: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f'a {kind} is registered by name: @worker.{kind}("NAME")')
     if not name or "," in name:
         raise ValueError(f"a {kind} name is not empty and has no comma, unlike {name!r}")
     if name in known:
         raise ValueError(f"{kind} {name!r} is already registered with this worker")
+
+
+def _check_code(code: Callable[..., object], what: str, *arguments: str) -> None:
     if inspect.iscoroutinefunction(code) or inspect.isgeneratorfunction(code):
-        raise TypeError(f"{kind} {name!r} must be a plain function")
+        raise TypeError(f"{what} must be a plain function")
+    try:
+        inspect.signature(code).bind(*arguments)
+    except TypeError as err:
+        raise TypeError(f"{what} is called with ({', '.join(arguments)}): {err}") from None
 
 
 def _takes_info(code: Callable[..., object]) -> bool:

@@ -24,6 +24,7 @@ class ThreeNodes(SingleNode):
             term=4,
             leader="n1",
             commit_index=10,
+            heard_commit_index=10,
             first_index=1,
             flushed_index=11,
             leader_contact_s=0.0,

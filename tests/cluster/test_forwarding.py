@@ -1,0 +1,233 @@
+"""From any node to the leader: what is retried, what is told, and how much is surely known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from raftflow.cluster.codec import replies
+from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.consensus.types import NotLeader, Role
+from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
+from raftflow.cluster.forwarding import METHOD, Forwarder, LeaderWatch
+from raftflow.cluster.proposer import overloaded
+from raftflow.engine.commands import CompleteActivity, ForgetRequests
+from raftflow.engine.rejections import Answer, Done
+from raftflow.proto.raftflow.internal.v1 import node_pb2
+
+COMMAND = ForgetRequests(before_ms=1, limit=1)
+COMPLETION = CompleteActivity(
+    namespace="default", workflow_id="w", step_name="", sequence=1, lease_token="t", failed=False
+)
+
+Handler = Callable[[str, bytes], Awaitable[bytes]]
+
+
+class FakeCluster:
+    """Consensus, channel and proposer of node n1; the test decides who leads and what happens."""
+
+    def __init__(self) -> None:
+        self.role = Role.FOLLOWER
+        self.leader: str | None = "n2"
+        self.term = 1
+        self.channel = self
+        self.watch = LeaderWatch()
+        self.handler: Handler | None = None
+        self.calls: list[tuple[str, str]] = []  # (peer, command id)
+        self.submitted: list[str] = []
+        self.outcomes: list[Any] = []  # of calls and submissions, in order; the last one stays
+
+    def register(self, method: str, handler: Handler) -> None:
+        assert method == METHOD
+        self.handler = handler
+
+    def elect(self, leader: str | None) -> None:
+        self.leader = leader
+        self.role = Role.LEADER if leader == "n1" else Role.FOLLOWER
+        self.term += 1
+        self.watch.on_role(self.role, self.term, leader)
+
+    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
+        request = node_pb2.ForwardRequest.FromString(payload)
+        self.calls.append((peer, request.command_id))
+        return replies.encode_answer(await self._outcome())
+
+    async def submit(self, command_id: str, _command: bytes) -> Answer:
+        self.submitted.append(command_id)
+        return await self._outcome()
+
+    async def _outcome(self) -> Answer:
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        if callable(outcome):
+            outcome = outcome()
+        if isinstance(outcome, asyncio.Future):
+            outcome = await outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert isinstance(outcome, Done)
+        return outcome
+
+
+def make(cluster: FakeCluster, leader_wait_ms: int = 2_000) -> Forwarder:
+    return Forwarder(
+        consensus=cluster,  # type: ignore[arg-type]
+        proposer=cluster,  # type: ignore[arg-type]
+        watch=cluster.watch,
+        node_id="n1",
+        leader_wait_ms=leader_wait_ms,
+    )
+
+
+async def test_a_follower_sends_the_command_to_the_leader() -> None:
+    cluster = FakeCluster()
+    cluster.outcomes = [Done()]
+    assert await make(cluster).execute(COMMAND, command_id="c1") == Done()
+    assert cluster.calls == [("n2", "c1")]
+
+
+async def test_the_leader_proposes_itself() -> None:
+    cluster = FakeCluster()
+    cluster.elect("n1")
+    cluster.outcomes = [Done()]
+    assert await make(cluster).execute(COMMAND, command_id="c1") == Done()
+    assert (cluster.calls, cluster.submitted) == ([], ["c1"])
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        PeerUnavailable("n2", sent=False),
+        PeerUnavailable("n2", sent=True),
+        PeerError("NOT_LEADER", ""),
+        PeerError("INDETERMINATE", ""),
+        PeerTimeout(),
+    ],
+    ids=lambda failure: f"{type(failure).__name__}-{failure}",
+)
+async def test_the_same_id_is_sent_again_until_it_is_answered(failure: Exception) -> None:
+    cluster = FakeCluster()
+    cluster.outcomes = [failure, failure, Done()]
+    assert await make(cluster).execute(COMMAND, command_id="c1") == Done()
+    assert cluster.calls == [("n2", "c1")] * 3
+
+
+async def test_a_frozen_leader_is_left_when_another_is_elected() -> None:
+    cluster = FakeCluster()
+    silence: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    cluster.outcomes = [silence, Done()]
+    call = asyncio.create_task(make(cluster).execute(COMMAND, command_id="c1"))
+    while not cluster.calls:
+        await asyncio.sleep(0)
+    cluster.elect("n3")
+    assert await call == Done()
+    assert cluster.calls == [("n2", "c1"), ("n3", "c1")]
+
+
+async def test_a_call_waits_out_an_election() -> None:
+    cluster = FakeCluster()
+    cluster.elect(None)
+    cluster.outcomes = [Done()]
+    call = asyncio.create_task(make(cluster).execute(COMMAND, command_id="c1"))
+    await asyncio.sleep(0)
+    assert not cluster.calls
+    cluster.elect("n1")
+    assert await call == Done()
+
+
+@pytest.mark.parametrize(
+    ("failures", "maybe_applied"),
+    [
+        ([PeerUnavailable("n2", sent=False)], False),
+        ([PeerError("NOT_LEADER", "")], False),
+        ([PeerUnavailable("n2", sent=True)], True),
+        ([PeerError("INDETERMINATE", "")], True),
+        ([PeerTimeout()], True),
+        # Once it may have been applied, no later refusal takes that back.
+        ([PeerError("INDETERMINATE", ""), PeerError("NOT_LEADER", "")], True),
+        ([PeerUnavailable("n2", sent=True), PeerUnavailable("n2", sent=False)], True),
+    ],
+)
+async def test_after_the_wait_the_caller_learns_what_is_known(
+    failures: list[Exception], maybe_applied: bool
+) -> None:
+    cluster = FakeCluster()
+    cluster.outcomes = failures
+    with pytest.raises(Unavailable) as refused:
+        await make(cluster, leader_wait_ms=150).execute(COMMAND)
+    assert refused.value.maybe_applied is maybe_applied
+
+
+async def test_no_leader_means_nothing_was_proposed() -> None:
+    cluster = FakeCluster()
+    cluster.elect(None)
+    with pytest.raises(Unavailable, match="nothing was proposed") as refused:
+        await make(cluster, leader_wait_ms=100).execute(COMMAND)
+    assert refused.value.maybe_applied is False
+
+
+@pytest.mark.parametrize(
+    ("outcome", "maybe_applied"),
+    [(NotLeader("n1"), False), (Indeterminate("lost"), True)],
+)
+async def test_the_leader_itself_knows_as_much(outcome: Exception, maybe_applied: bool) -> None:
+    cluster = FakeCluster()
+    cluster.elect("n1")
+    cluster.outcomes = [outcome]
+    with pytest.raises(Unavailable) as refused:
+        await make(cluster, leader_wait_ms=100).execute(COMMAND)
+    assert refused.value.maybe_applied is maybe_applied
+
+
+async def test_an_entry_under_way_at_the_deadline_may_be_applied() -> None:
+    cluster = FakeCluster()
+    cluster.elect("n1")
+    cluster.outcomes = [lambda: asyncio.get_running_loop().create_future()]
+    with pytest.raises(Unavailable) as refused:
+        await make(cluster, leader_wait_ms=100).execute(COMMAND)
+    assert refused.value.maybe_applied is True
+
+
+@pytest.mark.parametrize("leader", ["n1", "n2"])
+async def test_new_work_is_refused_for_want_of_room(leader: str) -> None:
+    cluster = FakeCluster()
+    cluster.elect(leader)
+    full = overloaded("proposals_pending")
+    cluster.outcomes = [full if leader == "n1" else PeerError("OVERLOADED", "proposals_pending")]
+    with pytest.raises(Overloaded) as refused:
+        await make(cluster).execute(COMMAND)
+    assert refused.value.cause == "proposals_pending"
+
+
+@pytest.mark.parametrize("leader", ["n1", "n2"])
+async def test_finished_work_waits_for_room(leader: str) -> None:
+    cluster = FakeCluster()
+    cluster.elect(leader)
+    full = overloaded("proposals_pending")
+    refusal = full if leader == "n1" else PeerError("OVERLOADED", "proposals_pending")
+    cluster.outcomes = [refusal, Done()]
+    assert await make(cluster).execute(COMPLETION) == Done()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (NotLeader("n3"), "NOT_LEADER"),
+        (Indeterminate("lost"), "INDETERMINATE"),
+        (overloaded("proposals_pending"), "OVERLOADED"),
+    ],
+)
+async def test_what_the_leader_says_travels_back(outcome: Exception, code: str) -> None:
+    cluster = FakeCluster()
+    make(cluster)
+    cluster.outcomes = [outcome]
+    assert cluster.handler is not None
+    request = node_pb2.ForwardRequest(command_id="c1", command=b"x")
+    with pytest.raises(PeerError) as refused:
+        await cluster.handler("n2", request.SerializeToString())
+    assert refused.value.code == code
+    cluster.outcomes = [Done()]
+    answered = await cluster.handler("n2", request.SerializeToString())
+    assert replies.decode_answer(answered) == Done()

@@ -1,0 +1,82 @@
+"""A single node over one data directory, and what it says of its state."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from dev_cluster import HttpError, call, free_offset, wait_for, workflow_path
+
+WORKFLOWS = (
+    "order/1 ✓",
+    "failed",
+    "terminated",
+    "cancelled",
+    "timed-out",
+    "awaits-a-signal",
+    "sleeps",
+    "backs-off",
+    "queued",
+    "undecided",
+)
+
+
+class GoldenNode:
+    """`raftflow serve` without peers."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        offset = free_offset(1)
+        self.http = f"127.0.0.1:{8233 + offset}"
+        self._flags = {
+            "--node-id": "n1",
+            "--data-dir": str(data_dir),
+            "--http-addr": self.http,
+            "--grpc-addr": f"127.0.0.1:{7233 + offset}",
+            "--raft-addr": f"127.0.0.1:{9233 + offset}",
+            "--metrics-addr": f"127.0.0.1:{9090 + offset}",
+        }
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "raftflow.cluster.cli.main", "serve"]
+        for flag, value in self._flags.items():
+            command += [flag, value]
+        self.log = self.data_dir.with_suffix(".log")
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ)
+        wait_for(f"the node leads\n{self.log.read_text()}", self._leads)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        return call(self.http, method, path, body)
+
+    def status(self, workflow_id: str) -> str:
+        return str(self.call("GET", workflow_path(workflow_id))["status"])
+
+    def _leads(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            return bool(self.call("GET", "/api/health")["role"] == "leader")
+        except (OSError, HttpError):
+            return False
+
+    def observed(self) -> dict[str, Any]:
+        """Every run, its history, and the digest of the whole state at its index."""
+        (row,) = self.call("GET", "/api/cluster")["nodes"]
+        return {
+            "applied_index": row["applied_index"],
+            "state_digest": row["state_digest"],
+            "runs": {
+                workflow_id: {
+                    "run": self.call("GET", workflow_path(workflow_id)),
+                    "history": self.call("GET", workflow_path(workflow_id, "/history")),
+                }
+                for workflow_id in WORKFLOWS
+            },
+        }

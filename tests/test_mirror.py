@@ -1,0 +1,84 @@
+"""Each module of the product is tested by the module of the mirrored name, or the exception says
+where."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+VOCABULARY = "tests/engine/test_apply.py"  # words without behaviour, which every script speaks
+SCRIPTS = "tests/engine/test_properties.py"
+ROUTES = "tests/cluster/api/test_json_routes.py"
+COMMAND_LINE = "tests/e2e/test_cli.py"
+WHOLE_NODE = "tests/e2e/test_leader_loss.py"
+STORE = "tests/cluster/store/test_store.py"
+
+ELSEWHERE = {
+    "engine/commands.py": VOCABULARY,
+    "engine/effects.py": VOCABULARY,
+    "engine/events.py": VOCABULARY,
+    "engine/limits.py": VOCABULARY,
+    "engine/rejections.py": VOCABULARY,
+    "engine/state.py": VOCABULARY,
+    "engine/transitions.py": VOCABULARY,
+    "engine/decide/context.py": SCRIPTS,
+    "engine/evolve/activity.py": SCRIPTS,
+    "engine/evolve/decision.py": SCRIPTS,
+    "engine/evolve/namespace.py": SCRIPTS,
+    "engine/evolve/run.py": SCRIPTS,
+    "engine/evolve/signal.py": SCRIPTS,
+    "engine/evolve/timer.py": SCRIPTS,
+    "cluster/errors.py": "tests/cluster/api/test_status.py",
+    "cluster/logs.py": WHOLE_NODE,
+    "cluster/main.py": WHOLE_NODE,
+    "cluster/node.py": WHOLE_NODE,
+    "cluster/api/auth.py": ROUTES,
+    "cluster/api/grpc_messages.py": "tests/cluster/api/test_grpc_service.py",
+    "cluster/api/handlers/common.py": ROUTES,
+    "cluster/api/handlers/runs.py": ROUTES,
+    "cluster/api/handlers/tasks.py": ROUTES,
+    "cluster/api/hosted_tasks.py": "tests/e2e/test_hosted.py",
+    "cluster/api/limits.py": ROUTES,
+    "cluster/api/page.py": "tests/cluster/api/test_http_server.py",
+    "cluster/api/server.py": "tests/cluster/api/test_http_server.py",
+    "cluster/api/services.py": ROUTES,
+    "cluster/api/validation.py": ROUTES,
+    "cluster/api/views.py": ROUTES,
+    "cluster/cli/dev.py": COMMAND_LINE,
+    "cluster/cli/devfile.py": "tests/cluster/cli/test_supervisor.py",
+    "cluster/cli/errors.py": COMMAND_LINE,
+    "cluster/cli/options.py": COMMAND_LINE,
+    "cluster/cli/output.py": COMMAND_LINE,
+    "cluster/cli/progress.py": COMMAND_LINE,
+    "cluster/codec/values.py": "tests/cluster/codec/test_commands.py",
+    "cluster/store/aggregates.py": STORE,
+    "cluster/store/batch.py": STORE,
+    "cluster/store/connection.py": STORE,
+    "cluster/store/errors.py": STORE,
+    "cluster/store/readers.py": STORE,
+    "cluster/store/views.py": STORE,
+}
+
+
+def modules() -> list[str]:
+    return [
+        path.relative_to(ROOT).as_posix()
+        for package in ("engine", "raftlog", "cluster")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if path.name != "__init__.py"
+    ]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_has_its_test(module: str) -> None:
+    path = Path(module)
+    mirrored = ROOT / "tests" / path.parent / f"test_{path.name}"
+    if module in ELSEWHERE:
+        assert (ROOT / ELSEWHERE[module]).exists(), f"{ELSEWHERE[module]} is gone"
+        assert not mirrored.exists(), f"{module} has its own test now: drop the exception"
+    else:
+        assert mirrored.exists(), (
+            f"{module} has no tests/{path.parent}/test_{path.name}: "
+            "write it, or say in this file which test covers it"
+        )
