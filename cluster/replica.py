@@ -20,6 +20,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
+from raftflow.cluster.background import spawn
 from raftflow.cluster.codec.commands import decode_entry
 from raftflow.cluster.consensus.types import SnapshotManifest
 from raftflow.cluster.store import AppliedState, CopyRefused, RowEncoder, Store
@@ -256,14 +257,11 @@ class Replica:
         """Learn, in the background, which request ids the store holds already."""
 
         async def fill(hot: HotSet) -> None:
-            try:
-                hot.sieve.fill(await self._store.request_bits())
-            except Exception as error:  # noqa: BLE001  a store that cannot be read ends the node
-                self._fatal(error)
+            hot.sieve.fill(await self._store.request_bits())
 
         if self._filling is not None:
             self._filling.cancel()
-        self._filling = asyncio.create_task(fill(self._hot), name="fill-sieve")
+        self._filling = spawn(fill(self._hot), name="fill-sieve", fatal=self._fatal)
 
     async def _load_cold(self, hot: HotSet, wanted: Wanted) -> None:
         try:
