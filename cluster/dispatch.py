@@ -101,10 +101,14 @@ class Dispatch:
         types: Sequence[str],
         worker_id: str,
         *,
+        request_id: str = "",
         timeout_ms: int,
     ) -> DecisionTask | None:
-        """Wait for a workflow task of one of ``types`` (none = any); None when none came."""
-        task = await self._park(DECISION, namespace, task_queue, types, worker_id, timeout_ms)
+        """Wait for a workflow task of one of ``types`` (none = any); None when none came. The same
+        ``request_id`` again, on any node, says that the first poll had no answer."""
+        task = await self._park(
+            DECISION, namespace, task_queue, types, worker_id, request_id, timeout_ms
+        )
         assert task is None or isinstance(task, DecisionTask)
         return task
 
@@ -115,10 +119,13 @@ class Dispatch:
         names: Sequence[str],
         worker_id: str,
         *,
+        request_id: str = "",
         timeout_ms: int,
     ) -> ActivityTask | None:
         """Wait for an activity task of one of ``names`` (none = any); None when none came."""
-        task = await self._park(ACTIVITY, namespace, task_queue, names, worker_id, timeout_ms)
+        task = await self._park(
+            ACTIVITY, namespace, task_queue, names, worker_id, request_id, timeout_ms
+        )
         assert task is None or isinstance(task, ActivityTask)
         return task
 
@@ -184,6 +191,7 @@ class Dispatch:
         task_queue: str,
         names: Sequence[str],
         worker_id: str,
+        request_id: str,
         timeout_ms: int,
     ) -> DecisionTask | ActivityTask | None:
         self._polls += 1
@@ -194,6 +202,7 @@ class Dispatch:
             task_queue=task_queue,
             names=names,
             worker_id=worker_id,
+            request_id=request_id,
         )
         future: asyncio.Future[DecisionTask | ActivityTask]
         future = asyncio.get_running_loop().create_future()

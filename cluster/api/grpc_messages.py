@@ -23,6 +23,7 @@ from raftflow.cluster.api.limits import (
     MAX_POLL_MS,
     check_id,
     check_payload,
+    check_poll_request,
     check_sentence,
     check_types,
 )
@@ -202,6 +203,7 @@ def poll(names: Iterable[str], field: str, request: Any, namespace: str) -> Poll
         task_queue=_optional_id("task_queue", request.task_queue, DEFAULT_TASK_QUEUE),
         names=wanted,
         worker_id=_optional_id("worker_id", request.worker_id),
+        request_id=check_poll_request(request.request_id),
     )
 
 

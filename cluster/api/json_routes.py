@@ -26,6 +26,7 @@ from raftflow.cluster.api.limits import (
     MAX_TASKS_PER_POLL,
     check_id,
     check_payload,
+    check_poll_request,
     check_types,
 )
 from raftflow.cluster.api.payloads import parse_time
@@ -328,11 +329,12 @@ def _poll(request: Request, query: dict[str, str], names: str) -> tasks.Poll:
         task_queue=_optional_id(query, "task_queue", DEFAULT_TASK_QUEUE),
         names=names_in(query.get(names, ""), names),
         worker_id=_optional_id(query, "worker_id"),
+        request_id=check_poll_request(query.get("request_id", "")),
     )
 
 
 async def poll_decision(request: Request) -> Answer:
-    query = request.query(frozenset({"types", "worker_id", "task_queue"}))
+    query = request.query(_REQUEST_ID | {"types", "worker_id", "task_queue"})
     task = await tasks.poll_decision(request.node, _poll(request, query, "types"))
     if task is None:
         return NOTHING_CAME
@@ -352,7 +354,7 @@ async def complete_decision(request: Request) -> Answer:
 
 
 async def poll_activity(request: Request) -> Answer:
-    query = request.query(frozenset({"activities", "worker_id", "task_queue", "max"}))
+    query = request.query(_REQUEST_ID | {"activities", "worker_id", "task_queue", "max"})
     poll = _poll(request, query, "activities")
     most = _number(query, "max", 1, least=1, most=MAX_TASKS_PER_POLL)
     if most > 1:

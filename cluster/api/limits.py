@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.ids import id_problem
 
@@ -19,11 +21,23 @@ MAX_POLL_MS = 25_000  # a long poll, waiting for a leader included, ends within 
 MAX_GRPC_POLL_MS = 600_000  # a gRPC caller says itself how long it waits
 MAX_SENTENCE_BYTES = 64 << 10  # error texts and reasons
 
+_POLL_REQUEST = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
 
 def check_id(field: str, value: str) -> str:
     problem = id_problem(field, value)
     if problem is not None:
         raise ApiError("INVALID_FIELD", problem)
+    return value
+
+
+def check_poll_request(value: str) -> str:
+    """The request id of a poll becomes a part of the task's token: "" or a plain word."""
+    if value and not _POLL_REQUEST.fullmatch(value):
+        raise ApiError(
+            "INVALID_FIELD",
+            "request_id of a poll must be 1 to 64 letters, digits, hyphens and underscores",
+        )
     return value
 
 

@@ -43,6 +43,7 @@ class Dispatch(Protocol):
         types: tuple[str, ...],
         worker_id: str,
         *,
+        request_id: str = "",
         timeout_ms: int,
     ) -> Any | None: ...
 
@@ -53,6 +54,7 @@ class Dispatch(Protocol):
         names: tuple[str, ...],
         worker_id: str,
         *,
+        request_id: str = "",
         timeout_ms: int,
     ) -> Any | None: ...
 

@@ -9,7 +9,6 @@ too much is harmless.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from dataclasses import dataclass
 
 import structlog
@@ -21,7 +20,7 @@ from raftflow.cluster.consensus.channel import PeerError
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.foresight import tasks_after
-from raftflow.cluster.leader.leases import Leases
+from raftflow.cluster.leader.leases import Leases, nonce_for
 from raftflow.cluster.leader.matching import Match, Matching, QueuedTask, TaskKey
 from raftflow.cluster.leader.timers import Timers
 from raftflow.cluster.metrics import Metrics
@@ -38,6 +37,7 @@ from raftflow.engine.commands import (
     ForgetRequests,
     GrantActivity,
     GrantDecision,
+    ReturnTask,
 )
 from raftflow.engine.describe import lease_fate
 from raftflow.engine.effects import (
@@ -225,9 +225,21 @@ class Duties:
         for poll_id in demand.withdrawn:
             self.matching.unpark(poll_id)
         for poll in demand.parked:
+            self._reclaim(poll)
             match = self.matching.park(node, poll)
             if match is not None:
                 self._grant(match)
+
+    def _reclaim(self, poll: node_pb2.Poll) -> None:
+        """A caller asks again: what its broken poll was granted never reached it, since the node
+        died or the connection broke. Nobody works on it, and it goes back at once."""
+        if not poll.request_id:
+            return
+        for lease in self.leases.never_received(poll):
+            namespace, workflow_id, _ = lease.run
+            self._proposer.propose_duty(
+                ReturnTask(namespace=namespace, workflow_id=workflow_id, token=lease.token)
+            )
 
     async def on_demand_message(self, peer: str, payload: bytes) -> bytes:
         self.on_demand(peer, node_pb2.Demand.FromString(payload))
@@ -244,7 +256,7 @@ class Duties:
         self.matching.forget_node(node)
 
     def _grant(self, match: Match) -> None:
-        task, poll, token = match.task, match.poll, secrets.token_hex(8)
+        task, poll, nonce = match.task, match.poll, nonce_for(match.poll)
         term = self._term
 
         def answered(answer: Answer | None) -> None:
@@ -263,7 +275,7 @@ class Duties:
                 namespace=run.namespace,
                 workflow_id=run.workflow_id,
                 run_id=run.run_id,
-                nonce=token,
+                nonce=nonce,
                 worker_id=poll.worker_id,
                 node=match.node,
                 poll_id=poll.poll_id,
@@ -276,7 +288,7 @@ class Duties:
                 run_id=run.run_id,
                 sequence=task.sequence,
                 attempt=task.attempt,
-                nonce=token,
+                nonce=nonce,
                 worker_id=poll.worker_id,
                 node=match.node,
                 poll_id=poll.poll_id,
@@ -333,6 +345,8 @@ class Duties:
             cursor = page.cursor
             if cursor is None:
                 break
+        for poll in self.matching.polls():
+            self._reclaim(poll)
         log.info("duties_derived", term=self._term, tasks=count, leases=len(self.leases))
 
     async def _extend_horizon(self) -> None:

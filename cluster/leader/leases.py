@@ -7,9 +7,30 @@ heartbeats its predecessor saw.
 from __future__ import annotations
 
 import heapq
+import secrets
 from dataclasses import dataclass
 
-from raftflow.engine.ids import RunKey
+from raftflow.engine.ids import RunKey, parse_token
+from raftflow.proto.raftflow.internal.v1 import node_pb2
+
+_MARK = "~"
+
+
+def nonce_for(poll: node_pb2.Poll) -> str:
+    """The nonce of a grant's token. For a poll with a request id it names both, so that also the
+    next leader knows to whom the task went."""
+    unique = secrets.token_hex(8)
+    if not poll.request_id:
+        return unique
+    # A dot would end the nonce.
+    return _MARK.join((poll.request_id, poll.poll_id.replace(".", "-"), unique))
+
+
+def granted_poll(token: str) -> tuple[str, str]:
+    """Request id and poll id that `nonce_for` wrote into a token; empty when it had none."""
+    parts = parse_token(token)
+    named = [] if parts is None else parts.nonce.split(_MARK)
+    return (named[0], named[1].replace("-", ".")) if len(named) == 3 else ("", "")
 
 
 @dataclass(slots=True)
@@ -29,6 +50,7 @@ class Leases:
     def __init__(self) -> None:
         self._by_token: dict[str, Lease] = {}
         self._deadlines: list[tuple[int, str]] = []
+        self._by_request: dict[str, set[str]] = {}  # a poll's request id -> tokens granted to it
 
     def __len__(self) -> int:
         return len(self._by_token)
@@ -39,9 +61,29 @@ class Leases:
         lease = Lease(run, sequence, token, duration_ms, now_ms + duration_ms)
         self._by_token[token] = lease
         heapq.heappush(self._deadlines, (lease.deadline_ms, token))
+        request, _ = granted_poll(token)
+        if request:
+            self._by_request.setdefault(request, set()).add(token)
 
     def drop(self, token: str) -> None:
-        self._by_token.pop(token, None)
+        if self._by_token.pop(token, None) is None:
+            return
+        request, _ = granted_poll(token)
+        if request:
+            tokens = self._by_request[request]
+            tokens.discard(token)
+            if not tokens:
+                del self._by_request[request]
+
+    def never_received(self, poll: node_pb2.Poll) -> list[Lease]:
+        """Leases granted to an earlier poll of the same request id. Its caller asks again because
+        it had no answer."""
+        tokens = self._by_request.get(poll.request_id, ())
+        return [
+            self._by_token[token]
+            for token in sorted(tokens)
+            if granted_poll(token)[1] != poll.poll_id
+        ]
 
     def beat(self, token: str, now_ms: int) -> bool:
         """Extend a lease by its duration from now; False when there is none."""
@@ -71,3 +113,4 @@ class Leases:
     def clear(self) -> None:
         self._by_token.clear()
         self._deadlines.clear()
+        self._by_request.clear()

@@ -74,6 +74,40 @@ def test_fifty_sagas_of_one_attempt_survive_a_killed_leader(
         assert worker.output() == ""
 
 
+def test_tasks_on_their_way_to_a_node_that_dies_are_not_lost(
+    cluster: DevCluster, tmp_path: Path
+) -> None:
+    """The worker polls every node, and each step has one attempt. A node dies with grants to its
+    polls that nobody received: the worker asks again elsewhere, and they go back at once."""
+    with worker_process(tmp_path, cluster.addresses()) as worker:
+        wait_for("types are registered", lambda: registered(cluster.http("n1")))
+        finished = 0
+        for round_number in range(3):
+            leader = cluster.leader()
+            survivor = cluster.followers()[0]
+            ids = [f"round {round_number} saga {n}" for n in range(20)]
+            with concurrent.futures.ThreadPoolExecutor(20) as pool:
+                address = cluster.http(survivor)
+                starts = [pool.submit(start, address, workflow_id) for workflow_id in ids]
+                signals = [
+                    pool.submit(approve_when_started, address, s, i)
+                    for s, i in zip(starts, ids, strict=True)
+                ]
+                enough = finished * 3 + 5
+                wait_for("work is under way", lambda n=enough: len(worker.calls()) > n)
+                cluster.kill(leader)
+                for future in starts + signals:
+                    future.result(timeout=60)
+            for workflow_id in ids:
+                run = cluster.wait_status(survivor, workflow_id, "COMPLETED", "FAILED")
+                assert run["status"] == "COMPLETED", json.dumps(run, indent=1)
+            finished += len(ids)
+            cluster.start_node(leader)
+            cluster.wait_all_serve()
+        repeated = {line: count for line, count in worker.calls().items() if count != 1}
+        assert {line for line in repeated if line.split()[1]} == set()
+
+
 def registered(address: str) -> bool:
     """Whether the worker's types are known: a start of one is not refused."""
     try:

@@ -119,6 +119,7 @@ class SingleNode:
         types: tuple[str, ...],
         worker_id: str,
         *,
+        request_id: str = "",
         timeout_ms: int,
     ) -> Any | None:
         return await self.park("decision", namespace, task_queue, types, worker_id, timeout_ms)
@@ -130,6 +131,7 @@ class SingleNode:
         names: tuple[str, ...],
         worker_id: str,
         *,
+        request_id: str = "",
         timeout_ms: int,
     ) -> Any | None:
         return await self.park("activity", namespace, task_queue, names, worker_id, timeout_ms)

@@ -26,6 +26,7 @@ class Poll:
     task_queue: str
     names: tuple[str, ...]
     worker_id: str
+    request_id: str = ""
     timeout_ms: int = MAX_POLL_MS
 
     def waiting(self, timeout_ms: int) -> Poll:
@@ -36,14 +37,24 @@ class Poll:
 async def poll_decision(node: NodeServices, poll: Poll) -> Any | None:
     await check_namespace(node, poll.namespace)
     return await node.dispatch.poll_decision(
-        poll.namespace, poll.task_queue, poll.names, poll.worker_id, timeout_ms=poll.timeout_ms
+        poll.namespace,
+        poll.task_queue,
+        poll.names,
+        poll.worker_id,
+        request_id=poll.request_id,
+        timeout_ms=poll.timeout_ms,
     )
 
 
 async def poll_activity(node: NodeServices, poll: Poll) -> Any | None:
     await check_namespace(node, poll.namespace)
     return await node.dispatch.poll_activity(
-        poll.namespace, poll.task_queue, poll.names, poll.worker_id, timeout_ms=poll.timeout_ms
+        poll.namespace,
+        poll.task_queue,
+        poll.names,
+        poll.worker_id,
+        request_id=poll.request_id,
+        timeout_ms=poll.timeout_ms,
     )
 
 

@@ -24,16 +24,18 @@ ID_CONFLICT_POLICY_FAIL: IdConflictPolicy
 ID_CONFLICT_POLICY_USE_EXISTING: IdConflictPolicy
 
 class PollTaskRequest(_message.Message):
-    __slots__ = ("worker_id", "activities", "task_queue", "namespace")
+    __slots__ = ("worker_id", "activities", "task_queue", "namespace", "request_id")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
     TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     activities: _containers.RepeatedScalarFieldContainer[str]
     task_queue: str
     namespace: str
-    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("workflow_id", "run_id", "step_name", "sequence", "input", "lease_token", "lease_duration_ms", "attempt", "start_to_close_timeout_ms", "heartbeat_details", "traceparent", "tracestate", "workflow_type")
@@ -407,16 +409,18 @@ class RegisterWorkflowTypesResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class PollWorkflowTaskRequest(_message.Message):
-    __slots__ = ("worker_id", "types", "task_queue", "namespace")
+    __slots__ = ("worker_id", "types", "task_queue", "namespace", "request_id")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     types: _containers.RepeatedScalarFieldContainer[str]
     task_queue: str
     namespace: str
-    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class WorkflowTask(_message.Message):
     __slots__ = ("workflow_id", "run_id", "workflow_type", "task_token", "history_length", "input", "started_ms", "traceparent", "tracestate", "suggest_continue_as_new_at", "steps", "signals")

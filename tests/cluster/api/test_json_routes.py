@@ -291,3 +291,10 @@ async def test_a_hosted_type_is_known_from_the_first_moment(client: Client) -> N
     assert reply.status == 201
     elsewhere = await client.post("/api/workflows", {"type": "Unknown", "workflow_id": "u"})
     assert (elsewhere.status, elsewhere.json["reason"]) == (400, "TYPE_NOT_REGISTERED")
+
+
+async def test_the_request_id_of_a_poll_is_a_plain_word(client: Client) -> None:
+    for path in ("/api/workflow-tasks", "/api/activity-tasks"):
+        reply = await client.get(f"{path}?request_id=a.b")
+        assert (reply.status, reply.json["reason"]) == (400, "INVALID_FIELD")
+        assert "request_id" in reply.json["error"]

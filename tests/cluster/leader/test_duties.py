@@ -12,6 +12,7 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.duties import Duties, DutyTimes
+from raftflow.cluster.leader.leases import nonce_for
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.views import OpenTask, TaskPage
 from raftflow.engine.apply import Applied
@@ -22,6 +23,7 @@ from raftflow.engine.commands import (
     ForgetRequests,
     GrantActivity,
     GrantDecision,
+    ReturnTask,
     TimerKind,
 )
 from raftflow.engine.effects import (
@@ -33,7 +35,7 @@ from raftflow.engine.effects import (
     OfferDecision,
     WithdrawTask,
 )
-from raftflow.engine.ids import RunKey
+from raftflow.engine.ids import RunKey, TokenParts, format_token
 from raftflow.engine.limits import DEFAULT_LIMITS
 from raftflow.engine.rejections import Answer, Granted, Reason, Rejection
 from raftflow.engine.state import Changes, TimerRow
@@ -298,4 +300,57 @@ async def test_expired_request_ids_are_forgotten_in_slices() -> None:
     world.lead()
     (forget, *_) = await world.until_proposed(ForgetRequests)
     assert forget.before_ms >= NOW_MS - 1
+    world.duties.stop()
+
+
+def asked(poll_id: str, request_id: str = "q") -> node_pb2.Demand:
+    poll = node_pb2.Poll(
+        poll_id=poll_id,
+        kind=node_pb2.Poll.KIND_ACTIVITY,
+        namespace="default",
+        task_queue="default",
+        names=["charge"],
+        request_id=request_id,
+    )
+    return node_pb2.Demand(parked=[poll])
+
+
+async def test_a_poll_asked_again_gives_back_what_never_reached_its_caller() -> None:
+    world = World()
+    world.lead()
+    world.duties.on_demand("n2", asked("aaaa.1"))
+    world.apply([OFFERED])
+    (grant,) = await world.until_proposed(GrantActivity)
+    token = format_token(TokenParts("default", "r", 1, grant.nonce))
+    world.apply([HoldLease(RUN, 1, token, 30_000)])
+    # Its node announces it once more before it has applied the grant: nothing is lost.
+    world.duties.on_demand("n2", asked("aaaa.1"))
+    assert not [c for c in world.proposed if isinstance(c, ReturnTask)]
+    world.duties.on_demand("n3", asked("bbbb.1"))
+    (returned,) = await world.until_proposed(ReturnTask)
+    assert returned.token == token
+    world.duties.stop()
+
+
+async def test_the_next_leader_knows_to_whom_a_task_went() -> None:
+    world = World()
+    nonce = nonce_for(asked("aaaa.1").parked[0])
+    token = format_token(TokenParts("default", "r", 1, nonce))
+    world.tasks = [
+        OpenTask(
+            run=RUN,
+            sequence=1,
+            attempt=1,
+            name="charge",
+            task_queue="default",
+            leased=True,
+            token=token,
+            duration_ms=30_000,
+        )
+    ]
+    world.duties.on_role(Role.LEADER, 2, "n1")
+    world.duties.on_demand("n3", asked("bbbb.1"))  # comes before the duties are derived
+    world.apply([])
+    (returned,) = await world.until_proposed(ReturnTask)
+    assert returned.token == token
     world.duties.stop()

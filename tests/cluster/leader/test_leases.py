@@ -1,7 +1,8 @@
 """Leases: a deadline is missed once, and a heartbeat moves it."""
 
-from raftflow.cluster.leader.leases import Leases
-from raftflow.engine.ids import RunKey
+from raftflow.cluster.leader.leases import Leases, granted_poll, nonce_for
+from raftflow.engine.ids import RunKey, TokenParts, format_token
+from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 RUN = RunKey("default", "w", "r")
 
@@ -37,3 +38,33 @@ def test_holding_again_does_not_shorten_or_extend() -> None:
     leases = held()
     leases.hold(RUN, 1, "t", 1_000, 5_800)
     assert [lease.token for lease in leases.missed(6_000)] == ["t"]
+
+
+def polled(request_id: str, poll_id: str) -> node_pb2.Poll:
+    return node_pb2.Poll(poll_id=poll_id, request_id=request_id)
+
+
+def token_for(poll: node_pb2.Poll) -> str:
+    return format_token(TokenParts("default", "r", 1, nonce_for(poll)))
+
+
+def test_a_token_tells_whom_it_was_granted_to() -> None:
+    poll = polled("9f-A_b", "0123abcd.7")
+    token = token_for(poll)
+    assert granted_poll(token) == ("9f-A_b", "0123abcd.7")
+    assert token != token_for(poll)
+    assert granted_poll(token_for(polled("", "0123abcd.7"))) == ("", "")
+    assert granted_poll("nonsense") == ("", "")
+
+
+def test_what_an_earlier_poll_of_the_same_request_was_granted_never_arrived() -> None:
+    leases = Leases()
+    first, again = polled("q", "aaaa.1"), polled("q", "bbbb.1")
+    token = token_for(first)
+    leases.hold(RUN, 1, token, 1_000, 5_000)
+    # The same poll, announced again: its task is on its way.
+    assert leases.never_received(first) == []
+    assert [lease.token for lease in leases.never_received(again)] == [token]
+    assert leases.never_received(polled("other", "bbbb.2")) == []
+    leases.drop(token)
+    assert leases.never_received(again) == []

@@ -12,6 +12,7 @@ from sdk_cluster import FakeCluster, Refused
 
 from raftflow_sdk import poller
 from raftflow_sdk.connection import Connection
+from raftflow_sdk.errors import Unavailable
 from raftflow_sdk.poller import Outage, Patience, Poller
 
 
@@ -134,3 +135,35 @@ def test_a_poll_that_was_parked_begins_a_new_outage(monkeypatch: pytest.MonkeyPa
     patience.failed(time.monotonic(), OSError())
     patience.failed(long_ago, OSError())
     assert time.monotonic() - told[-1] < 1
+
+
+def test_a_broken_poll_is_asked_again_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was granted never came; the server gives that back when it hears the name again."""
+    asked: list[str] = []
+    stopping = threading.Event()
+
+    class Broken:
+        """Two polls break, the third is answered, the fourth stops the worker."""
+
+        def poll(self, _path: str, query: dict[str, str]) -> dict[str, Any] | None:
+            asked.append(query["request_id"])
+            if len(asked) <= 2:
+                raise Unavailable("the connection broke", maybe_applied=False)
+            if len(asked) == 4:
+                stopping.set()
+            return None
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(poller, "backoffs", lambda *_: iter([0.0] * 10))
+    Poller(
+        Broken(),  # type: ignore[arg-type]
+        "/api/workflow-tasks",
+        {},
+        lambda _task: None,
+        stopping=stopping,
+        outage=Outage(),
+    ).run()
+    first, second, third, fourth = asked
+    assert first == second == third != fourth

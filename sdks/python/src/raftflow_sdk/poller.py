@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -84,16 +85,19 @@ class Poller:
         """The body of one thread."""
         patience = Patience(self._stopping, self._outage)
         refusals = backoffs(1.0, _REFUSED_PAUSE_CAP)
+        request_id = uuid.uuid4().hex
         while not self._stopping.is_set():
             started = time.monotonic()
             try:
-                task = self._connection.poll(self._path, self._query)
+                task = self._connection.poll(self._path, {**self._query, "request_id": request_id})
             except Unavailable as err:
                 patience.failed(started, err)
             except ApiError as err:
                 logger.error("%s", err)
                 self._stopping.wait(next(refusals))
             else:
+                # Until a poll is answered its id stays: what a broken one was granted never came.
+                request_id = uuid.uuid4().hex
                 patience.worked()
                 refusals = backoffs(1.0, _REFUSED_PAUSE_CAP)
                 if task is not None:
