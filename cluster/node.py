@@ -75,6 +75,7 @@ class Node:
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
+        self.duties.born_index = self.consensus.status().last_index
         exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
         self.exchange.start()
@@ -165,6 +166,7 @@ class Node:
             times=DutyTimes(
                 lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
             ),
+            network=self.consensus,
             fatal=self.consensus.fatal,
         )
         self.dispatch = Dispatch(

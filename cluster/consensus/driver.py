@@ -276,6 +276,14 @@ class Consensus:
         return self._core.role
 
     @property
+    def commit_index(self) -> int:
+        return self._core.commit_index
+
+    def connected(self, peer: str) -> bool:
+        """Whether Raft messages reach the peer, as far as this node knows."""
+        return self._transport.connected(peer)
+
+    @property
     def term(self) -> int:
         return self._core.term
 

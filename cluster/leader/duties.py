@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
@@ -42,6 +43,7 @@ from raftflow.engine.commands import (
 from raftflow.engine.describe import lease_fate
 from raftflow.engine.effects import (
     ArmTimer,
+    DeliverTask,
     DisarmTimer,
     DropLease,
     Effect,
@@ -73,6 +75,15 @@ class DutyTimes:
     decision_timeout_ms: int
 
 
+class Network(Protocol):
+    """What the duties ask of consensus."""
+
+    @property
+    def commit_index(self) -> int: ...
+
+    def connected(self, node: str) -> bool: ...
+
+
 class Duties:
     """Follows effects while this node leads; forgets everything when it does not."""
 
@@ -87,6 +98,7 @@ class Duties:
         clock: LogClock,
         metrics: Metrics,
         times: DutyTimes,
+        network: Network,
         fatal: Fatal,
     ) -> None:
         self._node_id = node_id
@@ -97,11 +109,14 @@ class Duties:
         self._clock = clock
         self._metrics = metrics
         self._times = times
+        self._network = network
         self._fatal = fatal
         self.matching = Matching()
         self.leases = Leases()
         self.timers = Timers()
         self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
+        self.born_index = 0  # the log's end when this process began
+        self._told_index = 0  # what our predecessors told us to be committed, when we took over
         self._term = 0  # the term we lead, 0 when we do not
         self._following = False  # the first entry of our term has been applied
         self._horizon_ms = 0  # timers due until then are in the heap, 0 before the first load
@@ -117,6 +132,7 @@ class Duties:
         self._leave()
         if role is Role.LEADER:
             self._term = term
+            self._told_index = max(self.born_index, self._network.commit_index)
             self._clock.resume(self._replica.time_ms)
 
     def _leave(self) -> None:
@@ -141,6 +157,7 @@ class Duties:
             return
         if not self._following:
             if batch.term != self._term:
+                self._give_back_undelivered(applied, batch)
                 return
             self._following = True
             # Entries of earlier terms are all applied: their stamps bound ours from below.
@@ -152,6 +169,23 @@ class Duties:
             self._follow(effect, offers)
         for task in offers.values():
             self._offer(task)
+
+    def _give_back_undelivered(self, applied: Applied, batch: Batch) -> None:
+        """A leader tells its followers that a grant is committed before it hands the task over. One
+        that died with a grant it had told nobody of did not: the task goes back at once."""
+        if batch.index <= self._told_index:
+            return
+        for effect in applied.effects:
+            if isinstance(effect, DeliverTask):
+                self._give_back_if_gone(effect)
+
+    def _give_back_if_gone(self, effect: DeliverTask) -> None:
+        """The node that should hand the task over cannot learn that it is granted."""
+        if effect.node != self._node_id and not self._network.connected(effect.node):
+            namespace, workflow_id, _ = effect.run
+            self._proposer.propose_duty(
+                ReturnTask(namespace=namespace, workflow_id=workflow_id, token=effect.token)
+            )
 
     def _follow(self, effect: Effect, offers: dict[TaskKey, QueuedTask]) -> None:
         """``offers`` collects what is queued and not taken again within the same entry."""
@@ -177,6 +211,8 @@ class Duties:
                 self.leases.hold(
                     effect.run, effect.sequence, effect.token, effect.duration_ms, now_ms
                 )
+            case DeliverTask():
+                self._give_back_if_gone(effect)
             case DropLease():
                 self.leases.drop(effect.token)
             case ArmTimer():

@@ -28,6 +28,7 @@ from raftflow.engine.commands import (
 )
 from raftflow.engine.effects import (
     ArmTimer,
+    DeliverTask,
     DropLease,
     Effect,
     HoldLease,
@@ -59,6 +60,8 @@ class World:
         self.time_ms = NOW_MS
         self.applied_index = 1
         self.deposed = False
+        self.commit_index = 0
+        self.gone: set[str] = set()
         self.duties = Duties(
             node_id="n1",
             proposer=self,  # type: ignore[arg-type]
@@ -72,11 +75,15 @@ class World:
             ),
             metrics=Metrics(),
             times=DutyTimes(lease_ms=30_000, decision_timeout_ms=10_000),
+            network=self,
             fatal=self.fatal,
         )
 
     def fatal(self, error: BaseException) -> NoReturn:
         raise error
+
+    def connected(self, node: str) -> bool:
+        return node not in self.gone
 
     def hot_run(self, key: RunKey) -> None:
         return None
@@ -353,4 +360,39 @@ async def test_the_next_leader_knows_to_whom_a_task_went() -> None:
     world.apply([])
     (returned,) = await world.until_proposed(ReturnTask)
     assert returned.token == token
+    world.duties.stop()
+
+
+DELIVERED = DeliverTask(RUN, 1, TOKEN, "n2", "aaaa.1")
+
+
+async def test_what_a_dead_leader_granted_and_told_nobody_goes_back() -> None:
+    world = World()
+    world.gone = {"n2"}
+    world.duties.on_role(Role.LEADER, 2, "n1")
+    world.apply([DELIVERED], term=1)
+    (returned,) = await world.until_proposed(ReturnTask)
+    assert returned.token == TOKEN
+
+
+async def test_a_grant_that_was_told_may_be_at_work_and_stays() -> None:
+    for told, born in ((1, 0), (0, 1)):  # told by the old leader; or replayed after a restart
+        world = World()
+        world.gone = {"n2"}
+        world.commit_index, world.duties.born_index = told, born
+        world.duties.on_role(Role.LEADER, 2, "n1")
+        world.apply([DELIVERED], term=1)
+        assert world.proposed == []
+
+
+async def test_a_node_that_is_there_hands_over_itself() -> None:
+    world = World()
+    world.duties.on_role(Role.LEADER, 2, "n1")
+    world.apply([DELIVERED], term=1)
+    world.lead()
+    world.apply([DELIVERED])
+    assert world.proposed == []
+    world.gone = {"n2"}
+    world.apply([DELIVERED])
+    await world.until_proposed(ReturnTask)
     world.duties.stop()
