@@ -68,7 +68,6 @@ class Proposer:
         self._duty_number = 0
         # Hears of each call's command right behind its place in line; the leader's duties set it.
         self.on_submitted: Callable[[bytes], None] = lambda command: None
-        self.entries_proposed = 0
 
     @property
     def pending(self) -> int:
@@ -198,7 +197,6 @@ class Proposer:
             for call in calls:
                 call.lost(error)
             return
-        self.entries_proposed += 1
         self._in_flight[proposed.index] = (proposed.term, list(by_id))
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
