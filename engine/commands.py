@@ -13,6 +13,9 @@ from enum import IntEnum
 from raftflow.engine.limits import Limits
 from raftflow.engine.retry import RetryPolicy
 
+# 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own).
+FEATURE_LEVEL = 2
+
 
 class IdReusePolicy(IntEnum):
     """Whether an id whose run has closed may start again."""
@@ -29,6 +32,14 @@ class IdConflictPolicy(IntEnum):
     USE_EXISTING = 1
 
 
+class ParentClosePolicy(IntEnum):
+    """What becomes of a child whose parent's run closes."""
+
+    TERMINATE = 0
+    REQUEST_CANCEL = 1
+    ABANDON = 2
+
+
 class TimerKind(IntEnum):
     """Which duty a timer row stands for."""
 
@@ -39,6 +50,25 @@ class TimerKind(IntEnum):
     ACTIVITY_TIMEOUT = 5  # whichever of an activity's own timeouts ends first
 
 
+# Search attributes: name and canonical JSON of a scalar, sorted by name, each name once.
+Attributes = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EagerPoll:
+    """A caller that completes a task takes the next ones in the answer: a poll parked on ``node``
+    for at most ``limit`` tasks of these names (none = any), granted in the very entry."""
+
+    node: str
+    poll_id: str
+    nonce: str
+    worker_id: str
+    names: tuple[str, ...]
+    task_queue: str
+    duration_ms: int
+    limit: int
+
+
 # ---- facts from outside -------------------------------------------------------------------
 
 
@@ -46,6 +76,13 @@ class TimerKind(IntEnum):
 class CreateNamespace:
     namespace: str
     retention_ms: int  # 0 keeps closed runs for ever
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateNamespace:
+    namespace: str
+    retention_ms: int
     request_id: str
 
 
@@ -70,6 +107,11 @@ class StartRun:
     traceparent: str = ""
     tracestate: str = ""
     workflow_id_generated: bool = False  # the caller named none: each try makes another one up
+    search_attributes: Attributes = ()
+    memo: str = ""  # canonical JSON of an object, or ""
+    # Signal-with-start: delivered to the open run of the id when there is one, else to the new one.
+    signal_name: str = ""
+    signal_payload: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +135,46 @@ class TerminateRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRun:
-    """Hard cancel: the run ends CANCELLED at once and its workers are told."""
+    """Hard: the run ends CANCELLED at once and its workers are told. Graceful: the workflow code is
+    told, and may compensate before it ends."""
 
     namespace: str
     workflow_id: str
     run_id: str
     reason: str
     request_id: str
+    graceful: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseRun:
+    """No decision is handed out until the run is unpaused; activities in flight go on."""
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+    reason: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpauseRun:
+    namespace: str
+    workflow_id: str
+    run_id: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRun:
+    """Forget a closed run. The newest run of an id goes last. ``closed_before_ms`` is what the
+    retention of its namespace demands (log time); 0 when a user asked."""
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+    request_id: str
+    closed_before_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +188,8 @@ class CompleteDecision:
     replay_error: str = ""
     nondeterminism: bool = False  # with replay_error: parks the run as UNKNOWN
     unreadable: str = ""  # the answer's commands could not be read: why; there are none then
+    new_run_id: str = ""  # of the run that a continue_as_new among the commands starts
+    eager: EagerPoll | None = None  # takes activities that this decision schedules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +205,7 @@ class CompleteActivity:
     error_type: str = ""
     non_retryable: bool = False
     next_retry_delay_ms: int = -1  # -1: the policy decides
+    eager: EagerPoll | None = None  # takes the run's next decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +283,20 @@ class FireTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverMessage:
+    """Do what row ``number`` of the run's outbox says, and take the row out: both or neither.
+    ``target_run_id`` is a new one when a child is to be started, the parent's run when a child
+    reports, "" otherwise. Dropped when the row is gone."""
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+    number: int
+    target_workflow_id: str
+    target_run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetRequests:
     """Drop remembered request ids that expired by ``before_ms`` (log time), oldest first."""
 
@@ -214,11 +306,15 @@ class ForgetRequests:
 
 Command = (
     CreateNamespace
+    | UpdateNamespace
     | RegisterTypes
     | StartRun
     | SignalRun
     | TerminateRun
     | CancelRun
+    | PauseRun
+    | UnpauseRun
+    | DeleteRun
     | CompleteDecision
     | CompleteActivity
     | RecordHeartbeat
@@ -227,6 +323,7 @@ Command = (
     | ReturnTask
     | ExpireLease
     | FireTimer
+    | DeliverMessage
     | ForgetRequests
 )
 
@@ -244,6 +341,7 @@ class ScheduleActivity:
     start_to_close_timeout_ms: int = 0
     schedule_to_close_timeout_ms: int = 0
     schedule_to_start_timeout_ms: int = 0
+    priority: int = 3  # 1 (first) to 5 (last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +359,53 @@ class AwaitSignal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordMarker:
+    """``marker``: version, side_effect or cancel."""
+
+    step_name: str
+    sequence: int
+    marker: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartChildWorkflow:
+    step_name: str
+    sequence: int
+    workflow_type: str
+    workflow_id: str  # "": made of the run's id and the sequence
+    input: bytes
+    task_queue: str  # "": the run's
+    parent_close_policy: ParentClosePolicy = ParentClosePolicy.TERMINATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelStep:
+    """No result of the step is wanted any more. Nothing happens to one that has its result."""
+
+    step_name: str
+    sequence: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueAsNew:
+    """Ends the run and starts a fresh one of the same id. "" and -1 leave what the run has."""
+
+    input: bytes
+    workflow_type: str = ""
+    task_queue: str = ""
+    execution_timeout_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertSearchAttributes:
+    """A value of JSON null removes the attribute."""
+
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteWorkflow:
     output: bytes
 
@@ -272,7 +417,18 @@ class FailWorkflow:
     cancelled: bool = False  # a graceful cancel ends CANCELLED
 
 
-WorkflowCommand = ScheduleActivity | StartTimer | AwaitSignal | CompleteWorkflow | FailWorkflow
+WorkflowCommand = (
+    ScheduleActivity
+    | StartTimer
+    | AwaitSignal
+    | RecordMarker
+    | StartChildWorkflow
+    | CancelStep
+    | UpsertSearchAttributes
+    | CompleteWorkflow
+    | FailWorkflow
+    | ContinueAsNew
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,3 +440,5 @@ class Batch:
     time_ms: int
     commands: tuple[tuple[str, Command], ...]  # (command id, command)
     limits: Limits
+    # What the entry was written under: an entry means for ever what it meant when it was proposed.
+    feature_level: int = FEATURE_LEVEL

@@ -31,6 +31,7 @@ class OfferActivity:
     attempt: int
     step_name: str
     task_queue: str
+    priority: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,18 @@ class DeliverTask:
 
 
 @dataclass(frozen=True, slots=True)
+class SendMessage:
+    """A row of the run's outbox is to be delivered. ``target_run_id`` "": the leader makes one up
+    when a child is to be started (``starts``), else the target is the newest run."""
+
+    run: RunKey
+    number: int
+    target_workflow_id: str
+    target_run_id: str
+    starts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryGrew:
     """For those who watch a run, and for counters: ``opened``/``closed`` say the run began or
     ended with this batch."""
@@ -123,6 +136,7 @@ Effect = (
     | HoldLease
     | DropLease
     | DeliverTask
+    | SendMessage
     | HistoryGrew
     | StepResolved
 )

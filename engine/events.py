@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from raftflow.engine.commands import Attributes, ParentClosePolicy
 from raftflow.engine.retry import RetryPolicy
 
 FORMAT_VERSION = 1
@@ -25,6 +26,12 @@ class WorkflowStarted:
     traceparent: str = ""
     tracestate: str = ""
     format_version: int = FORMAT_VERSION
+    search_attributes: Attributes = ()
+    memo: str = ""
+    continued_from_run_id: str = ""  # the run before it in a chain of continue-as-new
+    parent_workflow_id: str = ""  # of a child, with the run and the step that started it
+    parent_run_id: str = ""
+    parent_sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,31 @@ class WorkflowFailed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowTerminated:
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowCancelRequested:
+    """A graceful cancel: the code is told."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowContinuedAsNew:
+    """The run ended and ``new_run_id`` began, with these."""
+
+    new_run_id: str
+    workflow_type: str
+    task_queue: str
+    input: bytes
+    execution_timeout_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAttributesUpserted:
+    """A value of JSON null removed the attribute."""
+
+    attributes: Attributes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +97,7 @@ class StepScheduled:
     start_to_close_timeout_ms: int = 0
     schedule_to_close_timeout_ms: int = 0
     schedule_to_start_timeout_ms: int = 0
+    priority: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +125,54 @@ class StepFailed:
     worker_id: str
     node: str
     started_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCancelled:
+    """By the workflow's own code. Steps that end with their run leave no event."""
+
+    sequence: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerRecorded:
+    step_name: str
+    sequence: int
+    marker: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStarted:
+    """The parent's code started a child. ``workflow_id`` is resolved: never empty."""
+
+    step_name: str
+    sequence: int
+    workflow_type: str
+    workflow_id: str
+    task_queue: str
+    input: bytes
+    parent_close_policy: ParentClosePolicy = ParentClosePolicy.TERMINATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildCompleted:
+    """``run_id``: the last one of the child's chain."""
+
+    sequence: int
+    output: bytes
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFailed:
+    """The child ended otherwise, or could not be started (then ``run_id`` is "")."""
+
+    sequence: int
+    error: str
+    error_type: str
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +215,19 @@ EventBody = (
     | WorkflowCompleted
     | WorkflowFailed
     | WorkflowTerminated
+    | WorkflowCancelRequested
     | WorkflowCancelled
     | WorkflowTimedOut
+    | WorkflowContinuedAsNew
+    | SearchAttributesUpserted
     | StepScheduled
     | StepCompleted
     | StepFailed
+    | StepCancelled
+    | MarkerRecorded
+    | ChildStarted
+    | ChildCompleted
+    | ChildFailed
     | TimerStarted
     | TimerFired
     | SignalAwaited

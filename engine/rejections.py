@@ -16,6 +16,9 @@ class Reason(Enum):
     WORKFLOW_ID_IN_USE = "WORKFLOW_ID_IN_USE"
     REQUEST_ID_REUSED = "REQUEST_ID_REUSED"  # the same request id with another payload
     RUN_CLOSED = "RUN_CLOSED"
+    RUN_OPEN = "RUN_OPEN"  # only a closed run can be deleted
+    OLDER_RUNS_KEPT = "OLDER_RUNS_KEPT"  # the newest run of an id is deleted last
+    MESSAGES_PENDING = "MESSAGES_PENDING"  # what a closed run owes to others is on its way
     DECISION_STALE = "DECISION_STALE"
     BAD_SEQUENCE = "BAD_SEQUENCE"
     INVALID_COMMAND = "INVALID_COMMAND"
@@ -49,7 +52,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The command took effect (or already had)."""
+    """The command took effect (or already had). ``handed``: the tokens of the tasks that went to
+    the caller's eager poll with it."""
+
+    handed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

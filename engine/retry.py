@@ -16,6 +16,8 @@ class RetryPolicy:
     max_backoff_ms: int = 0
     backoff_coefficient_milli: int = 2_000
     non_retryable_error_types: tuple[str, ...] = ()
+    jitter_milli: int = 0  # each wait is longer or shorter by up to this share, in thousandths
+    jitter_seed: int = 0  # drawn when the step is scheduled, so that every node waits alike
 
 
 NO_RETRY = RetryPolicy()

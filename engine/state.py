@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from raftflow.engine.commands import ForgetRequests, TimerKind
+from raftflow.engine.commands import Attributes, ForgetRequests, ParentClosePolicy, TimerKind
 from raftflow.engine.events import Event
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -108,6 +108,55 @@ class Step:
     fire_at_ms: int = 0
     # signal
     signal_name: str = ""
+    # more of an activity: 1 is handed out first
+    priority: int = 3
+    # marker: version, side_effect or cancel; its data is the output
+    marker: str = ""
+    # child
+    workflow_type: str = ""
+    workflow_id: str = ""
+    run_id: str = ""  # "" until it was started; a chain goes on under other run ids
+    parent_close_policy: ParentClosePolicy = ParentClosePolicy.TERMINATE
+    # Its result waits among the run's arrivals: no other is taken, but history does not have it.
+    arrived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartChild:
+    """Outbox: start the child of step ``sequence``. The row holds all that it needs, since the
+    parent may be closed by then."""
+
+    sequence: int
+    workflow_id: str
+    workflow_type: str
+    task_queue: str
+    input: bytes
+    parent_close_policy: ParentClosePolicy
+    traceparent: str
+    tracestate: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportChild:
+    """Outbox of a closed child: its parent's step gets the outcome, which its own run row has."""
+
+    parent_workflow_id: str
+    parent_run_id: str
+    parent_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndChild:
+    """Outbox: terminate the child of step ``sequence``, or ask it to cancel. Meant is the newest
+    run of ``workflow_id``, and only if it is that step's child."""
+
+    sequence: int
+    workflow_id: str
+    terminate: bool
+    reason: str
+
+
+Message = StartChild | ReportChild | EndChild
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +198,24 @@ class Run:
     suspended_reason: str = ""  # why an open run stands still (UNKNOWN)
     traceparent: str = ""
     tracestate: str = ""
+    cancel_requested_event_id: int = 0  # a graceful cancel; 0: none
+    cancel_requested_ms: int = 0
+    cancel_reason: str = ""
+    search_attributes: Attributes = ()
+    memo: str = ""
+    continued_from_run_id: str = ""
+    continued_to_run_id: str = ""
+    parent_workflow_id: str = ""
+    parent_run_id: str = ""
+    parent_sequence: int = 0
+    older_runs: int = 0  # kept runs of the same id that began before; kept right in the newest only
+    messages_sent: int = 0  # numbers of the outbox so far
     steps: list[Step] = field(default_factory=list)
     signals: dict[int, Signal] = field(default_factory=dict)
+    # Facts that wait for the decision that is out to end, since it was stale twice: committed and
+    # acknowledged, not yet history. Numbered from 1 (``event_id``), in order.
+    arrivals: dict[int, Event] = field(default_factory=dict)
+    outbox: dict[int, Message] = field(default_factory=dict)  # what others have not yet heard
     # Derived, so that no arrival scans the steps: the open signal waits (name → sequences, oldest
     # first). None until a signal first asks; a loader leaves it alone.
     waits: dict[str, list[int]] | None = field(default=None, repr=False, compare=False)
@@ -203,10 +268,15 @@ class Changes:
     value deletes the row."""
 
     runs: dict[RunKey, Run] = field(default_factory=dict)  # headers to write
-    current: dict[WorkflowKey, str] = field(default_factory=dict)  # workflow id -> newest run id
+    # workflow id -> newest run id; None: no run of that id is kept
+    current: dict[WorkflowKey, str | None] = field(default_factory=dict)
     steps: dict[tuple[RunKey, int], Step] = field(default_factory=dict)
     signals: dict[tuple[RunKey, int], Signal] = field(default_factory=dict)
     events: list[tuple[RunKey, Event]] = field(default_factory=list)
+    arrivals: dict[tuple[RunKey, int], Event | None] = field(default_factory=dict)
+    outbox: dict[tuple[RunKey, int], Message | None] = field(default_factory=dict)
+    # Forgotten: all rows of these runs go. None of the rows above is of one of them.
+    deleted: dict[RunKey, None] = field(default_factory=dict)
     timers: dict[tuple[RunKey, TimerKind, int], TimerRow | None] = field(default_factory=dict)
     namespaces: dict[str, NamespaceRecord] = field(default_factory=dict)
     types: dict[tuple[str, str], None] = field(default_factory=dict)  # (namespace, type)

@@ -85,6 +85,33 @@ class RunSuspended:
 
 
 @dataclass(frozen=True, slots=True)
+class RunResumed:
+    """An operator let a suspended run go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunForgotten:
+    """A closed run was deleted, with all its rows. ``newest``: no run of its id is left."""
+
+    newest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOpened:
+    """The child of the step runs."""
+
+    sequence: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDelivered:
+    """What the outbox row said is done in this very entry."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityLeased:
     sequence: int
     token: str
@@ -167,6 +194,10 @@ Transition = (
     | DecisionRequeued
     | RunParked
     | RunSuspended
+    | RunResumed
+    | RunForgotten
+    | ChildOpened
+    | MessageDelivered
     | ActivityLeased
     | ActivityReturned
     | AttemptExpired

@@ -11,14 +11,25 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from raftflow.cluster.codec.shapes import OneOf, Special, UnknownValue, enum, member, texts
+from raftflow.cluster.codec.shapes import (
+    OneOf,
+    Shape,
+    Special,
+    UnknownValue,
+    enum,
+    member,
+    optional,
+    pairs,
+    texts,
+    usually,
+)
 from raftflow.cluster.codec.values import LIMITS, retry_in
 from raftflow.engine import commands as c
+from raftflow.engine.commands import FEATURE_LEVEL as FEATURE_LEVEL
 from raftflow.engine.limits import DEFAULT_LIMITS, Limits
 from raftflow.proto.raftflow.internal.v1 import entry_pb2 as pb
 
 SCHEMA_VERSION = 1
-FEATURE_LEVEL = 1
 
 
 class UndecodableEntry(Exception):
@@ -36,12 +47,26 @@ _WORKFLOW_COMMANDS: OneOf[c.WorkflowCommand] = OneOf(
     "body",
     {
         "schedule_activity": member(
-            c.ScheduleActivity, pb.ScheduleActivity, retry=retry_in("retry")
+            c.ScheduleActivity,
+            pb.ScheduleActivity,
+            retry=retry_in("retry"),
+            priority=usually("priority", 3),
         ),
         "start_timer": member(c.StartTimer, pb.StartTimer),
         "await_signal": member(c.AwaitSignal, pb.AwaitSignal),
         "complete_workflow": member(c.CompleteWorkflow, pb.CompleteWorkflow),
         "fail_workflow": member(c.FailWorkflow, pb.FailWorkflow),
+        "record_marker": member(c.RecordMarker, pb.RecordMarker),
+        "start_child_workflow": member(
+            c.StartChildWorkflow,
+            pb.StartChildWorkflow,
+            parent_close_policy=enum("parent_close_policy", c.ParentClosePolicy),
+        ),
+        "cancel_step": member(c.CancelStep, pb.CancelStep),
+        "continue_as_new": member(c.ContinueAsNew, pb.ContinueAsNew),
+        "upsert_search_attributes": member(
+            c.UpsertSearchAttributes, pb.UpsertSearchAttributes, attributes=pairs("attributes")
+        ),
     },
 )
 
@@ -55,10 +80,13 @@ def _take_workflow_commands(message: Any) -> tuple[c.WorkflowCommand, ...]:
     return tuple([_WORKFLOW_COMMANDS.take(item) for item in message.commands])
 
 
+_EAGER = optional("eager", Shape(c.EagerPoll, pb.EagerPoll, names=texts("names")))
+
 _COMMANDS: OneOf[c.Command] = OneOf(
     "body",
     {
         "create_namespace": member(c.CreateNamespace, pb.CreateNamespace),
+        "update_namespace": member(c.UpdateNamespace, pb.UpdateNamespace),
         "register_types": member(
             c.RegisterTypes, pb.RegisterTypes, workflow_types=texts("workflow_types")
         ),
@@ -67,22 +95,28 @@ _COMMANDS: OneOf[c.Command] = OneOf(
             pb.StartRun,
             id_reuse_policy=enum("id_reuse_policy", c.IdReusePolicy),
             id_conflict_policy=enum("id_conflict_policy", c.IdConflictPolicy),
+            search_attributes=pairs("search_attributes"),
         ),
         "signal_run": member(c.SignalRun, pb.SignalRun),
         "terminate_run": member(c.TerminateRun, pb.TerminateRun),
         "cancel_run": member(c.CancelRun, pb.CancelRun),
+        "pause_run": member(c.PauseRun, pb.PauseRun),
+        "unpause_run": member(c.UnpauseRun, pb.UnpauseRun),
+        "delete_run": member(c.DeleteRun, pb.DeleteRun),
         "complete_decision": member(
             c.CompleteDecision,
             pb.CompleteDecision,
             commands=Special(_put_workflow_commands, _take_workflow_commands),
+            eager=_EAGER,
         ),
-        "complete_activity": member(c.CompleteActivity, pb.CompleteActivity),
+        "complete_activity": member(c.CompleteActivity, pb.CompleteActivity, eager=_EAGER),
         "record_heartbeat": member(c.RecordHeartbeat, pb.RecordHeartbeat),
         "grant_decision": member(c.GrantDecision, pb.GrantDecision),
         "grant_activity": member(c.GrantActivity, pb.GrantActivity),
         "return_task": member(c.ReturnTask, pb.ReturnTask),
         "expire_lease": member(c.ExpireLease, pb.ExpireLease),
         "fire_timer": member(c.FireTimer, pb.FireTimer, kind=enum("kind", c.TimerKind)),
+        "deliver_message": member(c.DeliverMessage, pb.DeliverMessage),
         "forget_requests": member(c.ForgetRequests, pb.ForgetRequests),
     },
 )
@@ -140,6 +174,7 @@ def decode_entry(index: int, term: int, payload: bytes) -> c.Batch:
             time_ms=message.time_ms,
             commands=tuple([decode_command(data) for data in message.commands]),
             limits=LIMITS.take(message.limits),
+            feature_level=message.feature_level,
         )
     except (DecodeError, UnknownValue) as error:
         raise UndecodableEntry(index, str(error)) from error

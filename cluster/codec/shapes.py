@@ -123,6 +123,41 @@ def enum(field: str, cls: type[E]) -> Special:
     return Special(lambda message, value: setattr(message, field, int(value)), take)
 
 
+def usually(field: str, default: int) -> Special:
+    """A number that is not written at its usual value, which 0 stands for."""
+
+    def put(message: Any, value: int) -> None:
+        if value != default:
+            setattr(message, field, value)
+
+    return Special(put, lambda message: getattr(message, field) or default)
+
+
+def pairs(field: str) -> Special:
+    """A tuple of (name, value)."""
+
+    def put(message: Any, value: tuple[tuple[str, str], ...]) -> None:
+        for name, text in value:
+            getattr(message, field).add(name=name, value=text)
+
+    return Special(
+        put, lambda message: tuple([(each.name, each.value) for each in getattr(message, field)])
+    )
+
+
+def optional(field: str, shape: Shape[Any]) -> Special:
+    """A nested message, or None."""
+
+    def put(message: Any, value: Any) -> None:
+        if value is not None:
+            shape.put(getattr(message, field), value)
+
+    return Special(
+        put,
+        lambda message: shape.take(getattr(message, field)) if message.HasField(field) else None,
+    )
+
+
 def texts(field: str) -> Special:
     """A tuple of strings."""
     return Special(

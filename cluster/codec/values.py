@@ -50,7 +50,7 @@ ANSWERS: OneOf[Answer] = OneOf(
     "body",
     {
         "started": member(Started, entry_pb2.Started),
-        "done": member(Done, entry_pb2.Done),
+        "done": member(Done, entry_pb2.Done, handed=texts("handed")),
         "granted": member(Granted, entry_pb2.Granted),
         "rejection": member(
             Rejection, entry_pb2.Rejection, reason=Special(_put_reason, _take_reason)

@@ -32,6 +32,10 @@ def _any(hint: Any) -> st.SearchStrategy[Any]:
         return _LEAVES[hint]
     if isinstance(hint, types.UnionType):
         return st.one_of([_any(member) for member in typing.get_args(hint)])
+    if hint is type(None):
+        return st.none()
+    if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1] is not ...:
+        return st.tuples(*[_any(member) for member in typing.get_args(hint)])
     if typing.get_origin(hint) is tuple:
         return st.lists(_any(typing.get_args(hint)[0]), max_size=3).map(tuple)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -54,6 +58,8 @@ def _sample(hint: Any, name: str) -> Any:
         return plain[hint]
     if isinstance(hint, types.UnionType):
         return _sample(typing.get_args(hint)[0], name)
+    if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1] is not ...:
+        return tuple(_sample(each, name) for each in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
         member = typing.get_args(hint)[0]
         if isinstance(member, types.UnionType):

@@ -91,6 +91,11 @@ def garbage() -> st.SearchStrategy[Command]:
                 fields[field.name] = retries
             elif name == "tuple[WorkflowCommand, ...]":
                 fields[field.name] = st.lists(inner, max_size=3).map(tuple)
+            elif name == "Attributes":
+                pair = st.tuples(texts, texts)
+                fields[field.name] = st.lists(pair, max_size=2).map(tuple)
+            elif name == "EagerPoll | None":
+                fields[field.name] = st.one_of(st.none(), any_of(cmd.EagerPoll))
             elif name == "tuple[str, ...]":
                 fields[field.name] = st.lists(texts, max_size=3).map(tuple)
             else:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19workflow/v1/history.proto\x12\x0bworkflow.v1\"\xca\x06\n\x0cHistoryEvent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\x03\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\x38\n\x10workflow_started\x18\n \x01(\x0b\x32\x1c.workflow.v1.WorkflowStartedH\x00\x12<\n\x12workflow_completed\x18\x0b \x01(\x0b\x32\x1e.workflow.v1.WorkflowCompletedH\x00\x12\x36\n\x0fworkflow_failed\x18\x0c \x01(\x0b\x32\x1b.workflow.v1.WorkflowFailedH\x00\x12>\n\x13workflow_terminated\x18\r \x01(\x0b\x32\x1f.workflow.v1.WorkflowTerminatedH\x00\x12<\n\x12workflow_cancelled\x18\x0f \x01(\x0b\x32\x1e.workflow.v1.WorkflowCancelledH\x00\x12;\n\x12workflow_timed_out\x18\x10 \x01(\x0b\x32\x1d.workflow.v1.WorkflowTimedOutH\x00\x12\x34\n\x0estep_scheduled\x18\x14 \x01(\x0b\x32\x1a.workflow.v1.StepScheduledH\x00\x12\x34\n\x0estep_completed\x18\x15 \x01(\x0b\x32\x1a.workflow.v1.StepCompletedH\x00\x12.\n\x0bstep_failed\x18\x16 \x01(\x0b\x32\x17.workflow.v1.StepFailedH\x00\x12\x32\n\rtimer_started\x18\x1e \x01(\x0b\x32\x19.workflow.v1.TimerStartedH\x00\x12.\n\x0btimer_fired\x18\x1f \x01(\x0b\x32\x17.workflow.v1.TimerFiredH\x00\x12\x34\n\x0esignal_awaited\x18( \x01(\x0b\x32\x1a.workflow.v1.SignalAwaitedH\x00\x12\x36\n\x0fsignal_received\x18) \x01(\x0b\x32\x1b.workflow.v1.SignalReceivedH\x00\x12\x36\n\x0fsignal_consumed\x18* \x01(\x0b\x32\x1b.workflow.v1.SignalConsumedH\x00\x42\x06\n\x04\x62ody\"\x9d\x01\n\x0bRetryPolicy\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\x03\x12\x1a\n\x12initial_backoff_ms\x18\x02 \x01(\x03\x12\x16\n\x0emax_backoff_ms\x18\x03 \x01(\x03\x12!\n\x19\x62\x61\x63koff_coefficient_milli\x18\x04 \x01(\x03\x12!\n\x19non_retryable_error_types\x18\x05 \x03(\t\"\xe2\x01\n\x0fWorkflowStarted\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\x03\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x13\n\x0bworkflow_id\x18\x03 \x01(\t\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x15\n\rworkflow_type\x18\x05 \x01(\t\x12\x12\n\ntask_queue\x18\x06 \x01(\t\x12\r\n\x05input\x18\x07 \x01(\x0c\x12\x1c\n\x14\x65xecution_timeout_ms\x18\x08 \x01(\x03\x12\x13\n\x0btraceparent\x18\t \x01(\t\x12\x12\n\ntracestate\x18\n \x01(\t\"#\n\x11WorkflowCompleted\x12\x0e\n\x06output\x18\x01 \x01(\x0c\"3\n\x0eWorkflowFailed\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x12\n\nerror_type\x18\x02 \x01(\t\"$\n\x12WorkflowTerminated\x12\x0e\n\x06reason\x18\x01 \x01(\t\"#\n\x11WorkflowCancelled\x12\x0e\n\x06reason\x18\x01 \x01(\t\"&\n\x10WorkflowTimedOut\x12\x12\n\ntimeout_ms\x18\x01 \x01(\x03\"\xef\x01\n\rStepScheduled\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\r\n\x05input\x18\x03 \x01(\x0c\x12\'\n\x05retry\x18\x04 \x01(\x0b\x32\x18.workflow.v1.RetryPolicy\x12\x12\n\ntask_queue\x18\x05 \x01(\t\x12!\n\x19start_to_close_timeout_ms\x18\x06 \x01(\x03\x12$\n\x1cschedule_to_close_timeout_ms\x18\x07 \x01(\x03\x12$\n\x1cschedule_to_start_timeout_ms\x18\x08 \x01(\x03\"w\n\rStepCompleted\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06output\x18\x02 \x01(\x0c\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x03\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x12\n\nstarted_ms\x18\x06 \x01(\x03\"\x9e\x01\n\nStepFailed\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x12\n\nerror_type\x18\x03 \x01(\t\x12\x15\n\rnon_retryable\x18\x04 \x01(\x08\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x03\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x0c\n\x04node\x18\x07 \x01(\t\x12\x12\n\nstarted_ms\x18\x08 \x01(\x03\"Y\n\x0cTimerStarted\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x10\n\x08\x64\x65lay_ms\x18\x03 \x01(\x03\x12\x12\n\nfire_at_ms\x18\x04 \x01(\x03\"\x1e\n\nTimerFired\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"I\n\rSignalAwaited\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x13\n\x0bsignal_name\x18\x03 \x01(\t\"C\n\x0eSignalReceived\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x12\n\nrequest_id\x18\x03 \x01(\t\";\n\x0eSignalConsumed\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x17\n\x0fsignal_event_id\x18\x02 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19workflow/v1/history.proto\x12\x0bworkflow.v1\"\xb8\n\n\x0cHistoryEvent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\x03\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\x38\n\x10workflow_started\x18\n \x01(\x0b\x32\x1c.workflow.v1.WorkflowStartedH\x00\x12<\n\x12workflow_completed\x18\x0b \x01(\x0b\x32\x1e.workflow.v1.WorkflowCompletedH\x00\x12\x36\n\x0fworkflow_failed\x18\x0c \x01(\x0b\x32\x1b.workflow.v1.WorkflowFailedH\x00\x12>\n\x13workflow_terminated\x18\r \x01(\x0b\x32\x1f.workflow.v1.WorkflowTerminatedH\x00\x12I\n\x19workflow_cancel_requested\x18\x0e \x01(\x0b\x32$.workflow.v1.WorkflowCancelRequestedH\x00\x12<\n\x12workflow_cancelled\x18\x0f \x01(\x0b\x32\x1e.workflow.v1.WorkflowCancelledH\x00\x12;\n\x12workflow_timed_out\x18\x10 \x01(\x0b\x32\x1d.workflow.v1.WorkflowTimedOutH\x00\x12H\n\x19workflow_continued_as_new\x18\x11 \x01(\x0b\x32#.workflow.v1.WorkflowContinuedAsNewH\x00\x12K\n\x1asearch_attributes_upserted\x18\x12 \x01(\x0b\x32%.workflow.v1.SearchAttributesUpsertedH\x00\x12\x34\n\x0estep_scheduled\x18\x14 \x01(\x0b\x32\x1a.workflow.v1.StepScheduledH\x00\x12\x34\n\x0estep_completed\x18\x15 \x01(\x0b\x32\x1a.workflow.v1.StepCompletedH\x00\x12.\n\x0bstep_failed\x18\x16 \x01(\x0b\x32\x17.workflow.v1.StepFailedH\x00\x12\x34\n\x0estep_cancelled\x18\x17 \x01(\x0b\x32\x1a.workflow.v1.StepCancelledH\x00\x12\x32\n\rtimer_started\x18\x1e \x01(\x0b\x32\x19.workflow.v1.TimerStartedH\x00\x12.\n\x0btimer_fired\x18\x1f \x01(\x0b\x32\x17.workflow.v1.TimerFiredH\x00\x12\x34\n\x0esignal_awaited\x18( \x01(\x0b\x32\x1a.workflow.v1.SignalAwaitedH\x00\x12\x36\n\x0fsignal_received\x18) \x01(\x0b\x32\x1b.workflow.v1.SignalReceivedH\x00\x12\x36\n\x0fsignal_consumed\x18* \x01(\x0b\x32\x1b.workflow.v1.SignalConsumedH\x00\x12\x36\n\x0fmarker_recorded\x18\x32 \x01(\x0b\x32\x1b.workflow.v1.MarkerRecordedH\x00\x12\x32\n\rchild_started\x18< \x01(\x0b\x32\x19.workflow.v1.ChildStartedH\x00\x12\x36\n\x0f\x63hild_completed\x18= \x01(\x0b\x32\x1b.workflow.v1.ChildCompletedH\x00\x12\x30\n\x0c\x63hild_failed\x18> \x01(\x0b\x32\x18.workflow.v1.ChildFailedH\x00\x42\x06\n\x04\x62ody\"\xc8\x01\n\x0bRetryPolicy\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\x03\x12\x1a\n\x12initial_backoff_ms\x18\x02 \x01(\x03\x12\x16\n\x0emax_backoff_ms\x18\x03 \x01(\x03\x12!\n\x19\x62\x61\x63koff_coefficient_milli\x18\x04 \x01(\x03\x12!\n\x19non_retryable_error_types\x18\x05 \x03(\t\x12\x14\n\x0cjitter_milli\x18\x06 \x01(\x03\x12\x13\n\x0bjitter_seed\x18\x07 \x01(\x03\".\n\x0fSearchAttribute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\x94\x03\n\x0fWorkflowStarted\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\x03\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x13\n\x0bworkflow_id\x18\x03 \x01(\t\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x15\n\rworkflow_type\x18\x05 \x01(\t\x12\x12\n\ntask_queue\x18\x06 \x01(\t\x12\r\n\x05input\x18\x07 \x01(\x0c\x12\x1c\n\x14\x65xecution_timeout_ms\x18\x08 \x01(\x03\x12\x13\n\x0btraceparent\x18\t \x01(\t\x12\x12\n\ntracestate\x18\n \x01(\t\x12\x37\n\x11search_attributes\x18\x0b \x03(\x0b\x32\x1c.workflow.v1.SearchAttribute\x12\x0c\n\x04memo\x18\x0c \x01(\t\x12\x1d\n\x15\x63ontinued_from_run_id\x18\r \x01(\t\x12\x1a\n\x12parent_workflow_id\x18\x0e \x01(\t\x12\x15\n\rparent_run_id\x18\x0f \x01(\t\x12\x17\n\x0fparent_sequence\x18\x10 \x01(\x03\"#\n\x11WorkflowCompleted\x12\x0e\n\x06output\x18\x01 \x01(\x0c\"3\n\x0eWorkflowFailed\x12\r\n\x05\x65rror\x18\x01 \x01(\t\x12\x12\n\nerror_type\x18\x02 \x01(\t\"$\n\x12WorkflowTerminated\x12\x0e\n\x06reason\x18\x01 \x01(\t\"#\n\x11WorkflowCancelled\x12\x0e\n\x06reason\x18\x01 \x01(\t\"&\n\x10WorkflowTimedOut\x12\x12\n\ntimeout_ms\x18\x01 \x01(\x03\")\n\x17WorkflowCancelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x84\x01\n\x16WorkflowContinuedAsNew\x12\x12\n\nnew_run_id\x18\x01 \x01(\t\x12\x15\n\rworkflow_type\x18\x02 \x01(\t\x12\x12\n\ntask_queue\x18\x03 \x01(\t\x12\r\n\x05input\x18\x04 \x01(\x0c\x12\x1c\n\x14\x65xecution_timeout_ms\x18\x05 \x01(\x03\"L\n\x18SearchAttributesUpserted\x12\x30\n\nattributes\x18\x01 \x03(\x0b\x32\x1c.workflow.v1.SearchAttribute\"\x81\x02\n\rStepScheduled\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\r\n\x05input\x18\x03 \x01(\x0c\x12\'\n\x05retry\x18\x04 \x01(\x0b\x32\x18.workflow.v1.RetryPolicy\x12\x12\n\ntask_queue\x18\x05 \x01(\t\x12!\n\x19start_to_close_timeout_ms\x18\x06 \x01(\x03\x12$\n\x1cschedule_to_close_timeout_ms\x18\x07 \x01(\x03\x12$\n\x1cschedule_to_start_timeout_ms\x18\x08 \x01(\x03\x12\x10\n\x08priority\x18\t \x01(\x03\"w\n\rStepCompleted\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06output\x18\x02 \x01(\x0c\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x03\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\x0c\n\x04node\x18\x05 \x01(\t\x12\x12\n\nstarted_ms\x18\x06 \x01(\x03\"\x9e\x01\n\nStepFailed\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x12\n\nerror_type\x18\x03 \x01(\t\x12\x15\n\rnon_retryable\x18\x04 \x01(\x08\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x03\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x0c\n\x04node\x18\x07 \x01(\t\x12\x12\n\nstarted_ms\x18\x08 \x01(\x03\"1\n\rStepCancelled\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t\"S\n\x0eMarkerRecorded\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06marker\x18\x03 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\"\x9f\x01\n\x0c\x43hildStarted\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x15\n\rworkflow_type\x18\x03 \x01(\t\x12\x13\n\x0bworkflow_id\x18\x04 \x01(\t\x12\x12\n\ntask_queue\x18\x05 \x01(\t\x12\r\n\x05input\x18\x06 \x01(\x0c\x12\x1b\n\x13parent_close_policy\x18\x07 \x01(\r\"B\n\x0e\x43hildCompleted\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x0e\n\x06output\x18\x02 \x01(\x0c\x12\x0e\n\x06run_id\x18\x03 \x01(\t\"R\n\x0b\x43hildFailed\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x12\n\nerror_type\x18\x03 \x01(\t\x12\x0e\n\x06run_id\x18\x04 \x01(\t\"Y\n\x0cTimerStarted\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x10\n\x08\x64\x65lay_ms\x18\x03 \x01(\x03\x12\x12\n\nfire_at_ms\x18\x04 \x01(\x03\"\x1e\n\nTimerFired\x12\x10\n\x08sequence\x18\x01 \x01(\x03\"I\n\rSignalAwaited\x12\x11\n\tstep_name\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x13\n\x0bsignal_name\x18\x03 \x01(\t\"C\n\x0eSignalReceived\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x12\n\nrequest_id\x18\x03 \x01(\t\";\n\x0eSignalConsumed\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12\x17\n\x0fsignal_event_id\x18\x02 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,35 +32,53 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'workflow.v1.history_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_HISTORYEVENT']._serialized_start=43
-  _globals['_HISTORYEVENT']._serialized_end=885
-  _globals['_RETRYPOLICY']._serialized_start=888
-  _globals['_RETRYPOLICY']._serialized_end=1045
-  _globals['_WORKFLOWSTARTED']._serialized_start=1048
-  _globals['_WORKFLOWSTARTED']._serialized_end=1274
-  _globals['_WORKFLOWCOMPLETED']._serialized_start=1276
-  _globals['_WORKFLOWCOMPLETED']._serialized_end=1311
-  _globals['_WORKFLOWFAILED']._serialized_start=1313
-  _globals['_WORKFLOWFAILED']._serialized_end=1364
-  _globals['_WORKFLOWTERMINATED']._serialized_start=1366
-  _globals['_WORKFLOWTERMINATED']._serialized_end=1402
-  _globals['_WORKFLOWCANCELLED']._serialized_start=1404
-  _globals['_WORKFLOWCANCELLED']._serialized_end=1439
-  _globals['_WORKFLOWTIMEDOUT']._serialized_start=1441
-  _globals['_WORKFLOWTIMEDOUT']._serialized_end=1479
-  _globals['_STEPSCHEDULED']._serialized_start=1482
-  _globals['_STEPSCHEDULED']._serialized_end=1721
-  _globals['_STEPCOMPLETED']._serialized_start=1723
-  _globals['_STEPCOMPLETED']._serialized_end=1842
-  _globals['_STEPFAILED']._serialized_start=1845
-  _globals['_STEPFAILED']._serialized_end=2003
-  _globals['_TIMERSTARTED']._serialized_start=2005
-  _globals['_TIMERSTARTED']._serialized_end=2094
-  _globals['_TIMERFIRED']._serialized_start=2096
-  _globals['_TIMERFIRED']._serialized_end=2126
-  _globals['_SIGNALAWAITED']._serialized_start=2128
-  _globals['_SIGNALAWAITED']._serialized_end=2201
-  _globals['_SIGNALRECEIVED']._serialized_start=2203
-  _globals['_SIGNALRECEIVED']._serialized_end=2270
-  _globals['_SIGNALCONSUMED']._serialized_start=2272
-  _globals['_SIGNALCONSUMED']._serialized_end=2331
+  _globals['_HISTORYEVENT']._serialized_end=1379
+  _globals['_RETRYPOLICY']._serialized_start=1382
+  _globals['_RETRYPOLICY']._serialized_end=1582
+  _globals['_SEARCHATTRIBUTE']._serialized_start=1584
+  _globals['_SEARCHATTRIBUTE']._serialized_end=1630
+  _globals['_WORKFLOWSTARTED']._serialized_start=1633
+  _globals['_WORKFLOWSTARTED']._serialized_end=2037
+  _globals['_WORKFLOWCOMPLETED']._serialized_start=2039
+  _globals['_WORKFLOWCOMPLETED']._serialized_end=2074
+  _globals['_WORKFLOWFAILED']._serialized_start=2076
+  _globals['_WORKFLOWFAILED']._serialized_end=2127
+  _globals['_WORKFLOWTERMINATED']._serialized_start=2129
+  _globals['_WORKFLOWTERMINATED']._serialized_end=2165
+  _globals['_WORKFLOWCANCELLED']._serialized_start=2167
+  _globals['_WORKFLOWCANCELLED']._serialized_end=2202
+  _globals['_WORKFLOWTIMEDOUT']._serialized_start=2204
+  _globals['_WORKFLOWTIMEDOUT']._serialized_end=2242
+  _globals['_WORKFLOWCANCELREQUESTED']._serialized_start=2244
+  _globals['_WORKFLOWCANCELREQUESTED']._serialized_end=2285
+  _globals['_WORKFLOWCONTINUEDASNEW']._serialized_start=2288
+  _globals['_WORKFLOWCONTINUEDASNEW']._serialized_end=2420
+  _globals['_SEARCHATTRIBUTESUPSERTED']._serialized_start=2422
+  _globals['_SEARCHATTRIBUTESUPSERTED']._serialized_end=2498
+  _globals['_STEPSCHEDULED']._serialized_start=2501
+  _globals['_STEPSCHEDULED']._serialized_end=2758
+  _globals['_STEPCOMPLETED']._serialized_start=2760
+  _globals['_STEPCOMPLETED']._serialized_end=2879
+  _globals['_STEPFAILED']._serialized_start=2882
+  _globals['_STEPFAILED']._serialized_end=3040
+  _globals['_STEPCANCELLED']._serialized_start=3042
+  _globals['_STEPCANCELLED']._serialized_end=3091
+  _globals['_MARKERRECORDED']._serialized_start=3093
+  _globals['_MARKERRECORDED']._serialized_end=3176
+  _globals['_CHILDSTARTED']._serialized_start=3179
+  _globals['_CHILDSTARTED']._serialized_end=3338
+  _globals['_CHILDCOMPLETED']._serialized_start=3340
+  _globals['_CHILDCOMPLETED']._serialized_end=3406
+  _globals['_CHILDFAILED']._serialized_start=3408
+  _globals['_CHILDFAILED']._serialized_end=3490
+  _globals['_TIMERSTARTED']._serialized_start=3492
+  _globals['_TIMERSTARTED']._serialized_end=3581
+  _globals['_TIMERFIRED']._serialized_start=3583
+  _globals['_TIMERFIRED']._serialized_end=3613
+  _globals['_SIGNALAWAITED']._serialized_start=3615
+  _globals['_SIGNALAWAITED']._serialized_end=3688
+  _globals['_SIGNALRECEIVED']._serialized_start=3690
+  _globals['_SIGNALRECEIVED']._serialized_end=3757
+  _globals['_SIGNALCONSUMED']._serialized_start=3759
+  _globals['_SIGNALCONSUMED']._serialized_end=3818
 # @@protoc_insertion_point(module_scope)

@@ -30,7 +30,14 @@ from raftflow.engine.state import (
 from raftflow.proto.raftflow.internal.v1 import state_pb2
 
 NUMBERS = st.integers(1, 2**38)
-HEADERS = any_of(Run, steps=st.just([]), signals=st.just({}), waits=st.none())
+HEADERS = any_of(
+    Run,
+    steps=st.just([]),
+    signals=st.just({}),
+    arrivals=st.just({}),
+    outbox=st.just({}),
+    waits=st.none(),
+)
 # An activity's task queue is never empty, and nothing else has one.
 STEPS = any_of(Step).map(
     lambda step: (

@@ -42,7 +42,7 @@ class Limits(_message.Message):
     def __init__(self, max_payload_bytes: _Optional[int] = ..., max_history_events: _Optional[int] = ..., max_history_bytes: _Optional[int] = ..., max_open_steps: _Optional[int] = ..., max_untaken_signals: _Optional[int] = ..., suggest_continue_as_new_at: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("command_id", "create_namespace", "register_types", "start_run", "signal_run", "terminate_run", "cancel_run", "complete_decision", "complete_activity", "record_heartbeat", "grant_decision", "grant_activity", "return_task", "expire_lease", "fire_timer", "forget_requests")
+    __slots__ = ("command_id", "create_namespace", "register_types", "start_run", "signal_run", "terminate_run", "cancel_run", "complete_decision", "complete_activity", "record_heartbeat", "update_namespace", "pause_run", "unpause_run", "delete_run", "grant_decision", "grant_activity", "return_task", "expire_lease", "fire_timer", "forget_requests", "deliver_message")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REGISTER_TYPES_FIELD_NUMBER: _ClassVar[int]
@@ -53,12 +53,17 @@ class Command(_message.Message):
     COMPLETE_DECISION_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     RECORD_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
+    UNPAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
+    DELETE_RUN_FIELD_NUMBER: _ClassVar[int]
     GRANT_DECISION_FIELD_NUMBER: _ClassVar[int]
     GRANT_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     RETURN_TASK_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_LEASE_FIELD_NUMBER: _ClassVar[int]
     FIRE_TIMER_FIELD_NUMBER: _ClassVar[int]
     FORGET_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     command_id: str
     create_namespace: CreateNamespace
     register_types: RegisterTypes
@@ -69,15 +74,30 @@ class Command(_message.Message):
     complete_decision: CompleteDecision
     complete_activity: CompleteActivity
     record_heartbeat: RecordHeartbeat
+    update_namespace: UpdateNamespace
+    pause_run: PauseRun
+    unpause_run: UnpauseRun
+    delete_run: DeleteRun
     grant_decision: GrantDecision
     grant_activity: GrantActivity
     return_task: ReturnTask
     expire_lease: ExpireLease
     fire_timer: FireTimer
     forget_requests: ForgetRequests
-    def __init__(self, command_id: _Optional[str] = ..., create_namespace: _Optional[_Union[CreateNamespace, _Mapping]] = ..., register_types: _Optional[_Union[RegisterTypes, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., terminate_run: _Optional[_Union[TerminateRun, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRun, _Mapping]] = ..., complete_decision: _Optional[_Union[CompleteDecision, _Mapping]] = ..., complete_activity: _Optional[_Union[CompleteActivity, _Mapping]] = ..., record_heartbeat: _Optional[_Union[RecordHeartbeat, _Mapping]] = ..., grant_decision: _Optional[_Union[GrantDecision, _Mapping]] = ..., grant_activity: _Optional[_Union[GrantActivity, _Mapping]] = ..., return_task: _Optional[_Union[ReturnTask, _Mapping]] = ..., expire_lease: _Optional[_Union[ExpireLease, _Mapping]] = ..., fire_timer: _Optional[_Union[FireTimer, _Mapping]] = ..., forget_requests: _Optional[_Union[ForgetRequests, _Mapping]] = ...) -> None: ...
+    deliver_message: DeliverMessage
+    def __init__(self, command_id: _Optional[str] = ..., create_namespace: _Optional[_Union[CreateNamespace, _Mapping]] = ..., register_types: _Optional[_Union[RegisterTypes, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., terminate_run: _Optional[_Union[TerminateRun, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRun, _Mapping]] = ..., complete_decision: _Optional[_Union[CompleteDecision, _Mapping]] = ..., complete_activity: _Optional[_Union[CompleteActivity, _Mapping]] = ..., record_heartbeat: _Optional[_Union[RecordHeartbeat, _Mapping]] = ..., update_namespace: _Optional[_Union[UpdateNamespace, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRun, _Mapping]] = ..., unpause_run: _Optional[_Union[UnpauseRun, _Mapping]] = ..., delete_run: _Optional[_Union[DeleteRun, _Mapping]] = ..., grant_decision: _Optional[_Union[GrantDecision, _Mapping]] = ..., grant_activity: _Optional[_Union[GrantActivity, _Mapping]] = ..., return_task: _Optional[_Union[ReturnTask, _Mapping]] = ..., expire_lease: _Optional[_Union[ExpireLease, _Mapping]] = ..., fire_timer: _Optional[_Union[FireTimer, _Mapping]] = ..., forget_requests: _Optional[_Union[ForgetRequests, _Mapping]] = ..., deliver_message: _Optional[_Union[DeliverMessage, _Mapping]] = ...) -> None: ...
 
 class CreateNamespace(_message.Message):
+    __slots__ = ("namespace", "retention_ms", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    retention_ms: int
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., retention_ms: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class UpdateNamespace(_message.Message):
     __slots__ = ("namespace", "retention_ms", "request_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
@@ -96,7 +116,7 @@ class RegisterTypes(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_types: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StartRun(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "request_id", "traceparent", "tracestate", "workflow_id_generated")
+    __slots__ = ("namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "input", "execution_timeout_ms", "id_reuse_policy", "id_conflict_policy", "request_id", "traceparent", "tracestate", "workflow_id_generated", "search_attributes", "memo", "signal_name", "signal_payload")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +130,10 @@ class StartRun(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_GENERATED_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    MEMO_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_NAME_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     run_id: str
@@ -123,7 +147,11 @@ class StartRun(_message.Message):
     traceparent: str
     tracestate: str
     workflow_id_generated: bool
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[int] = ..., id_conflict_policy: _Optional[int] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_id_generated: bool = ...) -> None: ...
+    search_attributes: _containers.RepeatedCompositeFieldContainer[_history_pb2.SearchAttribute]
+    memo: str
+    signal_name: str
+    signal_payload: bytes
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., input: _Optional[bytes] = ..., execution_timeout_ms: _Optional[int] = ..., id_reuse_policy: _Optional[int] = ..., id_conflict_policy: _Optional[int] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_id_generated: bool = ..., search_attributes: _Optional[_Iterable[_Union[_history_pb2.SearchAttribute, _Mapping]]] = ..., memo: _Optional[str] = ..., signal_name: _Optional[str] = ..., signal_payload: _Optional[bytes] = ...) -> None: ...
 
 class SignalRun(_message.Message):
     __slots__ = ("namespace", "workflow_id", "run_id", "name", "payload", "request_id")
@@ -156,6 +184,22 @@ class TerminateRun(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class CancelRun(_message.Message):
+    __slots__ = ("namespace", "workflow_id", "run_id", "reason", "request_id", "graceful")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    GRACEFUL_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow_id: str
+    run_id: str
+    reason: str
+    request_id: str
+    graceful: bool
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., graceful: bool = ...) -> None: ...
+
+class PauseRun(_message.Message):
     __slots__ = ("namespace", "workflow_id", "run_id", "reason", "request_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
@@ -169,8 +213,54 @@ class CancelRun(_message.Message):
     request_id: str
     def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
+class UnpauseRun(_message.Message):
+    __slots__ = ("namespace", "workflow_id", "run_id", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow_id: str
+    run_id: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class DeleteRun(_message.Message):
+    __slots__ = ("namespace", "workflow_id", "run_id", "request_id", "closed_before_ms")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow_id: str
+    run_id: str
+    request_id: str
+    closed_before_ms: int
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., request_id: _Optional[str] = ..., closed_before_ms: _Optional[int] = ...) -> None: ...
+
+class EagerPoll(_message.Message):
+    __slots__ = ("node", "poll_id", "nonce", "worker_id", "names", "task_queue", "duration_ms", "limit")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    POLL_ID_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    poll_id: str
+    nonce: str
+    worker_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    duration_ms: int
+    limit: int
+    def __init__(self, node: _Optional[str] = ..., poll_id: _Optional[str] = ..., nonce: _Optional[str] = ..., worker_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., duration_ms: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
 class CompleteDecision(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "task_token", "commands", "replay_error", "nondeterminism", "unreadable")
+    __slots__ = ("namespace", "workflow_id", "task_token", "commands", "replay_error", "nondeterminism", "unreadable", "new_run_id", "eager")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -178,6 +268,8 @@ class CompleteDecision(_message.Message):
     REPLAY_ERROR_FIELD_NUMBER: _ClassVar[int]
     NONDETERMINISM_FIELD_NUMBER: _ClassVar[int]
     UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    NEW_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EAGER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     task_token: str
@@ -185,10 +277,12 @@ class CompleteDecision(_message.Message):
     replay_error: str
     nondeterminism: bool
     unreadable: str
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[WorkflowCommand, _Mapping]]] = ..., replay_error: _Optional[str] = ..., nondeterminism: bool = ..., unreadable: _Optional[str] = ...) -> None: ...
+    new_run_id: str
+    eager: EagerPoll
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[WorkflowCommand, _Mapping]]] = ..., replay_error: _Optional[str] = ..., nondeterminism: bool = ..., unreadable: _Optional[str] = ..., new_run_id: _Optional[str] = ..., eager: _Optional[_Union[EagerPoll, _Mapping]] = ...) -> None: ...
 
 class CompleteActivity(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "step_name", "sequence", "lease_token", "failed", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms")
+    __slots__ = ("namespace", "workflow_id", "step_name", "sequence", "lease_token", "failed", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms", "eager")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +294,7 @@ class CompleteActivity(_message.Message):
     ERROR_TYPE_FIELD_NUMBER: _ClassVar[int]
     NON_RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     NEXT_RETRY_DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    EAGER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     step_name: str
@@ -211,7 +306,8 @@ class CompleteActivity(_message.Message):
     error_type: str
     non_retryable: bool
     next_retry_delay_ms: int
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., failed: bool = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ...) -> None: ...
+    eager: EagerPoll
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., failed: bool = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ..., eager: _Optional[_Union[EagerPoll, _Mapping]] = ...) -> None: ...
 
 class RecordHeartbeat(_message.Message):
     __slots__ = ("namespace", "workflow_id", "lease_token", "details")
@@ -305,6 +401,22 @@ class FireTimer(_message.Message):
     fire_at_ms: int
     def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., kind: _Optional[int] = ..., sequence: _Optional[int] = ..., fire_at_ms: _Optional[int] = ...) -> None: ...
 
+class DeliverMessage(_message.Message):
+    __slots__ = ("namespace", "workflow_id", "run_id", "number", "target_workflow_id", "target_run_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TARGET_WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    workflow_id: str
+    run_id: str
+    number: int
+    target_workflow_id: str
+    target_run_id: str
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., number: _Optional[int] = ..., target_workflow_id: _Optional[str] = ..., target_run_id: _Optional[str] = ...) -> None: ...
+
 class ForgetRequests(_message.Message):
     __slots__ = ("before_ms", "limit")
     BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -314,21 +426,31 @@ class ForgetRequests(_message.Message):
     def __init__(self, before_ms: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class WorkflowCommand(_message.Message):
-    __slots__ = ("schedule_activity", "start_timer", "await_signal", "complete_workflow", "fail_workflow")
+    __slots__ = ("schedule_activity", "start_timer", "await_signal", "complete_workflow", "fail_workflow", "record_marker", "start_child_workflow", "cancel_step", "continue_as_new", "upsert_search_attributes")
     SCHEDULE_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     START_TIMER_FIELD_NUMBER: _ClassVar[int]
     AWAIT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     FAIL_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    RECORD_MARKER_FIELD_NUMBER: _ClassVar[int]
+    START_CHILD_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_STEP_FIELD_NUMBER: _ClassVar[int]
+    CONTINUE_AS_NEW_FIELD_NUMBER: _ClassVar[int]
+    UPSERT_SEARCH_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     schedule_activity: ScheduleActivity
     start_timer: StartTimer
     await_signal: AwaitSignal
     complete_workflow: CompleteWorkflow
     fail_workflow: FailWorkflow
-    def __init__(self, schedule_activity: _Optional[_Union[ScheduleActivity, _Mapping]] = ..., start_timer: _Optional[_Union[StartTimer, _Mapping]] = ..., await_signal: _Optional[_Union[AwaitSignal, _Mapping]] = ..., complete_workflow: _Optional[_Union[CompleteWorkflow, _Mapping]] = ..., fail_workflow: _Optional[_Union[FailWorkflow, _Mapping]] = ...) -> None: ...
+    record_marker: RecordMarker
+    start_child_workflow: StartChildWorkflow
+    cancel_step: CancelStep
+    continue_as_new: ContinueAsNew
+    upsert_search_attributes: UpsertSearchAttributes
+    def __init__(self, schedule_activity: _Optional[_Union[ScheduleActivity, _Mapping]] = ..., start_timer: _Optional[_Union[StartTimer, _Mapping]] = ..., await_signal: _Optional[_Union[AwaitSignal, _Mapping]] = ..., complete_workflow: _Optional[_Union[CompleteWorkflow, _Mapping]] = ..., fail_workflow: _Optional[_Union[FailWorkflow, _Mapping]] = ..., record_marker: _Optional[_Union[RecordMarker, _Mapping]] = ..., start_child_workflow: _Optional[_Union[StartChildWorkflow, _Mapping]] = ..., cancel_step: _Optional[_Union[CancelStep, _Mapping]] = ..., continue_as_new: _Optional[_Union[ContinueAsNew, _Mapping]] = ..., upsert_search_attributes: _Optional[_Union[UpsertSearchAttributes, _Mapping]] = ...) -> None: ...
 
 class ScheduleActivity(_message.Message):
-    __slots__ = ("step_name", "sequence", "input", "retry", "task_queue", "start_to_close_timeout_ms", "schedule_to_close_timeout_ms", "schedule_to_start_timeout_ms")
+    __slots__ = ("step_name", "sequence", "input", "retry", "task_queue", "start_to_close_timeout_ms", "schedule_to_close_timeout_ms", "schedule_to_start_timeout_ms", "priority")
     STEP_NAME_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -337,6 +459,7 @@ class ScheduleActivity(_message.Message):
     START_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_TO_CLOSE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_TO_START_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     step_name: str
     sequence: int
     input: bytes
@@ -345,7 +468,8 @@ class ScheduleActivity(_message.Message):
     start_to_close_timeout_ms: int
     schedule_to_close_timeout_ms: int
     schedule_to_start_timeout_ms: int
-    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., retry: _Optional[_Union[_history_pb2.RetryPolicy, _Mapping]] = ..., task_queue: _Optional[str] = ..., start_to_close_timeout_ms: _Optional[int] = ..., schedule_to_close_timeout_ms: _Optional[int] = ..., schedule_to_start_timeout_ms: _Optional[int] = ...) -> None: ...
+    priority: int
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., retry: _Optional[_Union[_history_pb2.RetryPolicy, _Mapping]] = ..., task_queue: _Optional[str] = ..., start_to_close_timeout_ms: _Optional[int] = ..., schedule_to_close_timeout_ms: _Optional[int] = ..., schedule_to_start_timeout_ms: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class StartTimer(_message.Message):
     __slots__ = ("step_name", "sequence", "delay_ms")
@@ -366,6 +490,64 @@ class AwaitSignal(_message.Message):
     sequence: int
     signal_name: str
     def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., signal_name: _Optional[str] = ...) -> None: ...
+
+class RecordMarker(_message.Message):
+    __slots__ = ("step_name", "sequence", "marker", "data")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    MARKER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    marker: str
+    data: bytes
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., marker: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class StartChildWorkflow(_message.Message):
+    __slots__ = ("step_name", "sequence", "workflow_type", "workflow_id", "input", "task_queue", "parent_close_policy")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_CLOSE_POLICY_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    workflow_type: str
+    workflow_id: str
+    input: bytes
+    task_queue: str
+    parent_close_policy: int
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., workflow_type: _Optional[str] = ..., workflow_id: _Optional[str] = ..., input: _Optional[bytes] = ..., task_queue: _Optional[str] = ..., parent_close_policy: _Optional[int] = ...) -> None: ...
+
+class CancelStep(_message.Message):
+    __slots__ = ("step_name", "sequence", "reason")
+    STEP_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    step_name: str
+    sequence: int
+    reason: str
+    def __init__(self, step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ContinueAsNew(_message.Message):
+    __slots__ = ("input", "workflow_type", "task_queue", "execution_timeout_ms")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    input: bytes
+    workflow_type: str
+    task_queue: str
+    execution_timeout_ms: int
+    def __init__(self, input: _Optional[bytes] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., execution_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class UpsertSearchAttributes(_message.Message):
+    __slots__ = ("attributes",)
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    attributes: _containers.RepeatedCompositeFieldContainer[_history_pb2.SearchAttribute]
+    def __init__(self, attributes: _Optional[_Iterable[_Union[_history_pb2.SearchAttribute, _Mapping]]] = ...) -> None: ...
 
 class CompleteWorkflow(_message.Message):
     __slots__ = ("output",)
@@ -414,8 +596,10 @@ class Started(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., started: bool = ..., workflow_id: _Optional[str] = ...) -> None: ...
 
 class Done(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("handed",)
+    HANDED_FIELD_NUMBER: _ClassVar[int]
+    handed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, handed: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Granted(_message.Message):
     __slots__ = ("token",)
