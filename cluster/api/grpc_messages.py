@@ -10,7 +10,6 @@ from typing import Any
 from raftflow.cluster.api.decisions import MAX_SEQUENCE, coefficient_milli, policy_of
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.handlers.runs import DescribedRun
-from raftflow.cluster.api.handlers.tasks import Poll
 from raftflow.cluster.api.limits import (
     DEFAULT_LIST_LIMIT,
     MAX_ATTEMPTS,
@@ -21,6 +20,7 @@ from raftflow.cluster.api.limits import (
     MAX_NAMES,
     MAX_OFFSET,
     MAX_POLL_MS,
+    MAX_TASKS_PER_POLL,
     check_id,
     check_payload,
     check_poll_request,
@@ -30,6 +30,7 @@ from raftflow.cluster.api.limits import (
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.views import wait_detail, wait_since_ms
 from raftflow.cluster.config import Config
+from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
 from raftflow.engine.commands import (
     AwaitSignal,
@@ -204,7 +205,15 @@ def poll(names: Iterable[str], field: str, request: Any, namespace: str) -> Poll
         names=wanted,
         worker_id=_optional_id("worker_id", request.worker_id),
         request_id=check_poll_request(request.request_id),
+        most=_number("max", request.max or 1, least=1, most=MAX_TASKS_PER_POLL),
     )
+
+
+def eager(request: Any, namespace: str) -> Poll | None:
+    """What the caller of a completion takes in its answer."""
+    if not request.HasField("eager"):
+        return None
+    return poll(request.eager.names, "eager.names", request.eager, namespace)
 
 
 def complete_activity(
@@ -339,7 +348,7 @@ def _retry(path: str, policy: pb.ActivityRetry) -> RetryPolicy:
 # ---- answers ------------------------------------------------------------------------------------
 
 
-def activity_task(task: ActivityTask) -> pb.Task:
+def activity_task(task: ActivityTask, more: Iterable[ActivityTask] = ()) -> pb.Task:
     return pb.Task(
         workflow_id=task.workflow_id,
         run_id=task.run_id,
@@ -354,10 +363,11 @@ def activity_task(task: ActivityTask) -> pb.Task:
         traceparent=task.traceparent,
         tracestate=task.tracestate,
         workflow_type=task.workflow_type,
+        more=[activity_task(other) for other in more],
     )
 
 
-def decision_task(task: DecisionTask) -> pb.WorkflowTask:
+def decision_task(task: DecisionTask, more: Iterable[DecisionTask] = ()) -> pb.WorkflowTask:
     return pb.WorkflowTask(
         workflow_id=task.workflow_id,
         run_id=task.run_id,
@@ -371,6 +381,7 @@ def decision_task(task: DecisionTask) -> pb.WorkflowTask:
         suggest_continue_as_new_at=task.suggest_continue_as_new_at,
         steps=[_step(step) for step in task.steps],
         signals=[_signal(signal) for signal in task.signals],
+        more=[decision_task(other) for other in more],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import structlog
@@ -24,6 +24,7 @@ from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import PortInUse, Unavailable
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
@@ -159,8 +160,8 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         poll = messages.poll(
             request.activities, "activities", request, self._namespace(request, context)
         )
-        task = await self._wait(poll, tasks.poll_activity, context)
-        return pb.Task() if task is None else messages.activity_task(task)
+        found = await self._wait(poll, tasks.poll_activity, context)
+        return messages.activity_task(found[0], found[1:]) if found else pb.Task()
 
     @answering
     async def CompleteTask(
@@ -168,8 +169,12 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     ) -> pb.CompleteTaskResponse:
         namespace = self._namespace(request, context)
         command = messages.complete_activity(request, namespace, self.node.config)
-        await tasks.complete_activity(self.node, command)
-        return pb.CompleteTaskResponse()
+        eager = messages.eager(request, namespace)
+        found = await tasks.complete_activity(self.node, command, eager)
+        response = pb.CompleteTaskResponse()
+        if found and self._received(found, context):
+            response.workflow_task.CopyFrom(messages.decision_task(found[0]))
+        return response
 
     @answering
     async def Heartbeat(
@@ -277,20 +282,25 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         self, request: pb.PollWorkflowTaskRequest, context: Context
     ) -> pb.WorkflowTask:
         poll = messages.poll(request.types, "types", request, self._namespace(request, context))
-        task = await self._wait(poll, tasks.poll_decision, context)
-        return pb.WorkflowTask() if task is None else messages.decision_task(task)
+        found = await self._wait(poll, tasks.poll_decision, context)
+        return messages.decision_task(found[0], found[1:]) if found else pb.WorkflowTask()
 
     @answering
     async def CompleteWorkflowTask(
         self, request: pb.CompleteWorkflowTaskRequest, context: Context
     ) -> pb.CompleteWorkflowTaskResponse:
         namespace = self._namespace(request, context)
-        await tasks.complete_decision(
+        found = await tasks.complete_decision(
             self.node,
             messages.decision_token(request, namespace),
             lambda task: messages.decision_answer(request, task, self.node.config),
+            messages.eager(request, namespace),
         )
-        return pb.CompleteWorkflowTaskResponse()
+        if not self._received(found, context):
+            found = ()
+        return pb.CompleteWorkflowTaskResponse(
+            activity_tasks=[messages.activity_task(task) for task in found]
+        )
 
     # ---- shared ---------------------------------------------------------------------------------
 
@@ -307,19 +317,20 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return max(0, min(most, int(remaining * 1_000) - _DEADLINE_MARGIN_MS))
 
     async def _wait(
-        self,
-        poll: tasks.Poll,
-        ask: Callable[[NodeServices, tasks.Poll], Awaitable[Any]],
-        context: Context,
-    ) -> Any:
-        """Park a poll until the caller's deadline is near; a task for a caller who has hung up
-        goes back."""
-        patient = poll.waiting(self._patience_ms(context, MAX_GRPC_POLL_MS))
-        task = await self._tracked(ask(self.node, patient))
-        if task is not None and context.done():
+        self, poll: Poll, ask: Callable[..., Awaitable[Sequence[Any]]], context: Context
+    ) -> Sequence[Any]:
+        """Park a poll until the caller's deadline is near."""
+        patience_ms = self._patience_ms(context, MAX_GRPC_POLL_MS)
+        found = await self._tracked(ask(self.node, poll, timeout_ms=patience_ms))
+        return found if self._received(found, context) else ()
+
+    def _received(self, found: Sequence[Any], context: Context) -> bool:
+        """Tasks for a caller who has hung up go back."""
+        if not context.done():
+            return True
+        for task in found:
             self.node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
-            return None
-        return task
+        return False
 
     async def _tracked(self, waiting: Awaitable[R]) -> R:
         """Await what may take long; a node that stops ends it."""

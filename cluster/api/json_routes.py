@@ -6,7 +6,7 @@ hold slashes (`%2F`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,6 +34,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import Fields, names_in, parse_object
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.store.views import RunFilter
 from raftflow.engine.commands import (
     CancelRun,
@@ -323,50 +324,71 @@ async def register_types(request: Request) -> Answer:
     return Answer(200, {"status": "registered", "workflow_types": list(types)})
 
 
-def _poll(request: Request, query: dict[str, str], names: str) -> tasks.Poll:
-    return tasks.Poll(
+_EAGER = _REQUEST_ID | {"worker_id", "task_queue"}
+
+
+def _poll(request: Request, query: dict[str, str], names: str) -> Poll:
+    return Poll(
         namespace=request.namespace,
         task_queue=_optional_id(query, "task_queue", DEFAULT_TASK_QUEUE),
         names=names_in(query.get(names, ""), names),
         worker_id=_optional_id(query, "worker_id"),
         request_id=check_poll_request(query.get("request_id", "")),
+        most=_number(query, "max", 1, least=1, most=MAX_TASKS_PER_POLL),
     )
+
+
+def _eager(request: Request, fields: Fields, names: str, *, several: bool) -> Poll | None:
+    """What the caller of a completion takes in its answer."""
+    value = fields.values.get("eager")
+    if value is None:
+        return None
+    known = _EAGER | ({names, "max"} if several else {names})
+    wanted = Fields(value, known, path=f"{fields.path}eager.")
+    return Poll(
+        namespace=request.namespace,
+        task_queue=wanted.identifier("task_queue", DEFAULT_TASK_QUEUE),
+        names=tuple(dict.fromkeys(check_id(names, name) for name in wanted.texts(names))),
+        worker_id=wanted.identifier("worker_id", ""),
+        request_id=check_poll_request(wanted.text("request_id")),
+        most=wanted.integer("max", 1, least=1, most=MAX_TASKS_PER_POLL),
+    )
+
+
+def _handed_out(found: Sequence[Any], poll: Poll, view: Callable[[Any], Any]) -> Answer:
+    if not found:
+        return NOTHING_CAME
+    body = view(found[0]) if poll.most == 1 else {"tasks": Rows(found, view)}
+    return Answer(200, body, tasks=tuple(found))
 
 
 async def poll_decision(request: Request) -> Answer:
-    query = request.query(_REQUEST_ID | {"types", "worker_id", "task_queue"})
-    task = await tasks.poll_decision(request.node, _poll(request, query, "types"))
-    if task is None:
-        return NOTHING_CAME
-    return Answer(200, views.decision_task(task), tasks=(task,))
+    query = request.query(_REQUEST_ID | {"types", "worker_id", "task_queue", "max"})
+    poll = _poll(request, query, "types")
+    return _handed_out(await tasks.poll_decision(request.node, poll), poll, views.decision_task)
 
 
 async def complete_decision(request: Request) -> Answer:
-    fields = request.fields(_REQUEST_ID | COMPLETION_FIELDS)
+    fields = request.fields(_REQUEST_ID | COMPLETION_FIELDS | {"eager"})
     fields.identifier("request_id", "")
     node = request.node
-    await tasks.complete_decision(
+    eager = _eager(request, fields, "activities", several=True)
+    found = await tasks.complete_decision(
         node,
         parse_token(fields, request.namespace),
         lambda task: parse_answer(fields, task, node.config),
+        eager,
     )
-    return Answer(200, {"status": "completed"})
+    body: dict[str, Any] = {"status": "completed"}
+    if eager is not None:
+        body["activity_tasks"] = Rows(found, views.activity_task)
+    return Answer(200, body, tasks=tuple(found))
 
 
 async def poll_activity(request: Request) -> Answer:
     query = request.query(_REQUEST_ID | {"activities", "worker_id", "task_queue", "max"})
     poll = _poll(request, query, "activities")
-    most = _number(query, "max", 1, least=1, most=MAX_TASKS_PER_POLL)
-    if most > 1:
-        found = await tasks.poll_activities(request.node, poll, most)
-        if not found:
-            return NOTHING_CAME
-        body = {"tasks": Rows(found, views.activity_task)}
-        return Answer(200, body, tasks=tuple(found))
-    task = await tasks.poll_activity(request.node, poll)
-    if task is None:
-        return NOTHING_CAME
-    return Answer(200, views.activity_task(task), tasks=(task,))
+    return _handed_out(await tasks.poll_activity(request.node, poll), poll, views.activity_task)
 
 
 async def complete_activity(request: Request) -> Answer:
@@ -383,6 +405,7 @@ async def complete_activity(request: Request) -> Answer:
             "error_type",
             "non_retryable",
             "next_retry_delay_ms",
+            "eager",
         }
     )
     output = fields.payload("output")
@@ -391,7 +414,8 @@ async def complete_activity(request: Request) -> Answer:
         raise ApiError("INVALID_FIELD", "output and error exclude each other")
     check_payload("output", output or b"", request.node.config.limits.payload_bytes)
     fields.identifier("request_id", "")
-    await tasks.complete_activity(
+    eager = _eager(request, fields, "types", several=False)
+    found = await tasks.complete_activity(
         request.node,
         CompleteActivity(
             namespace=request.namespace,
@@ -406,8 +430,12 @@ async def complete_activity(request: Request) -> Answer:
             non_retryable=fields.flag("non_retryable"),
             next_retry_delay_ms=fields.integer("next_retry_delay_ms", -1, least=-1),
         ),
+        eager,
     )
-    return Answer(200, {"status": "completed"})
+    body: dict[str, Any] = {"status": "completed"}
+    if found:
+        body["workflow_task"] = views.decision_task(found[0])
+    return Answer(200, body, tasks=tuple(found))
 
 
 async def heartbeat(request: Request) -> Answer:

@@ -134,4 +134,5 @@ def _activity(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        priority=step.priority,
     )

@@ -86,6 +86,7 @@ class OpenTask:
     leased: bool
     token: str
     duration_ms: int
+    priority: int = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,21 +24,23 @@ ID_CONFLICT_POLICY_FAIL: IdConflictPolicy
 ID_CONFLICT_POLICY_USE_EXISTING: IdConflictPolicy
 
 class PollTaskRequest(_message.Message):
-    __slots__ = ("worker_id", "activities", "task_queue", "namespace", "request_id")
+    __slots__ = ("worker_id", "activities", "task_queue", "namespace", "request_id", "max")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
     TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     activities: _containers.RepeatedScalarFieldContainer[str]
     task_queue: str
     namespace: str
     request_id: str
-    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    max: int
+    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., max: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("workflow_id", "run_id", "step_name", "sequence", "input", "lease_token", "lease_duration_ms", "attempt", "start_to_close_timeout_ms", "heartbeat_details", "traceparent", "tracestate", "workflow_type")
+    __slots__ = ("workflow_id", "run_id", "step_name", "sequence", "input", "lease_token", "lease_duration_ms", "attempt", "start_to_close_timeout_ms", "heartbeat_details", "traceparent", "tracestate", "workflow_type", "more")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +54,7 @@ class Task(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     run_id: str
     step_name: str
@@ -65,10 +68,11 @@ class Task(_message.Message):
     traceparent: str
     tracestate: str
     workflow_type: str
-    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., lease_token: _Optional[str] = ..., lease_duration_ms: _Optional[int] = ..., attempt: _Optional[int] = ..., start_to_close_timeout_ms: _Optional[int] = ..., heartbeat_details: _Optional[bytes] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_type: _Optional[str] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[Task]
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., lease_token: _Optional[str] = ..., lease_duration_ms: _Optional[int] = ..., attempt: _Optional[int] = ..., start_to_close_timeout_ms: _Optional[int] = ..., heartbeat_details: _Optional[bytes] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_type: _Optional[str] = ..., more: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
 
 class CompleteTaskRequest(_message.Message):
-    __slots__ = ("workflow_id", "step_name", "sequence", "lease_token", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms", "namespace", "request_id")
+    __slots__ = ("workflow_id", "step_name", "sequence", "lease_token", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms", "namespace", "request_id", "eager")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_NAME_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +84,7 @@ class CompleteTaskRequest(_message.Message):
     NEXT_RETRY_DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EAGER_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     step_name: str
     sequence: int
@@ -91,11 +96,28 @@ class CompleteTaskRequest(_message.Message):
     next_retry_delay_ms: int
     namespace: str
     request_id: str
-    def __init__(self, workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    eager: EagerPoll
+    def __init__(self, workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., eager: _Optional[_Union[EagerPoll, _Mapping]] = ...) -> None: ...
 
 class CompleteTaskResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("workflow_task",)
+    WORKFLOW_TASK_FIELD_NUMBER: _ClassVar[int]
+    workflow_task: WorkflowTask
+    def __init__(self, workflow_task: _Optional[_Union[WorkflowTask, _Mapping]] = ...) -> None: ...
+
+class EagerPoll(_message.Message):
+    __slots__ = ("worker_id", "names", "task_queue", "max", "request_id")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    max: int
+    request_id: str
+    def __init__(self, worker_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., max: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("workflow_id", "lease_token", "worker_id", "details", "namespace", "request_id")
@@ -409,21 +431,23 @@ class RegisterWorkflowTypesResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class PollWorkflowTaskRequest(_message.Message):
-    __slots__ = ("worker_id", "types", "task_queue", "namespace", "request_id")
+    __slots__ = ("worker_id", "types", "task_queue", "namespace", "request_id", "max")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     types: _containers.RepeatedScalarFieldContainer[str]
     task_queue: str
     namespace: str
     request_id: str
-    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    max: int
+    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., max: _Optional[int] = ...) -> None: ...
 
 class WorkflowTask(_message.Message):
-    __slots__ = ("workflow_id", "run_id", "workflow_type", "task_token", "history_length", "input", "started_ms", "traceparent", "tracestate", "suggest_continue_as_new_at", "steps", "signals")
+    __slots__ = ("workflow_id", "run_id", "workflow_type", "task_token", "history_length", "input", "started_ms", "traceparent", "tracestate", "suggest_continue_as_new_at", "steps", "signals", "more")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -436,6 +460,7 @@ class WorkflowTask(_message.Message):
     SUGGEST_CONTINUE_AS_NEW_AT_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     run_id: str
     workflow_type: str
@@ -448,10 +473,11 @@ class WorkflowTask(_message.Message):
     suggest_continue_as_new_at: int
     steps: _containers.RepeatedCompositeFieldContainer[Step]
     signals: _containers.RepeatedCompositeFieldContainer[Signal]
-    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_token: _Optional[str] = ..., history_length: _Optional[int] = ..., input: _Optional[bytes] = ..., started_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., suggest_continue_as_new_at: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[WorkflowTask]
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_token: _Optional[str] = ..., history_length: _Optional[int] = ..., input: _Optional[bytes] = ..., started_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., suggest_continue_as_new_at: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., more: _Optional[_Iterable[_Union[WorkflowTask, _Mapping]]] = ...) -> None: ...
 
 class CompleteWorkflowTaskRequest(_message.Message):
-    __slots__ = ("workflow_id", "task_token", "commands", "replay_error", "replay_error_kind", "namespace", "request_id")
+    __slots__ = ("workflow_id", "task_token", "commands", "replay_error", "replay_error_kind", "namespace", "request_id", "eager")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
@@ -459,6 +485,7 @@ class CompleteWorkflowTaskRequest(_message.Message):
     REPLAY_ERROR_KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EAGER_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     task_token: str
     commands: _containers.RepeatedCompositeFieldContainer[Command]
@@ -466,11 +493,14 @@ class CompleteWorkflowTaskRequest(_message.Message):
     replay_error_kind: str
     namespace: str
     request_id: str
-    def __init__(self, workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., replay_error: _Optional[str] = ..., replay_error_kind: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    eager: EagerPoll
+    def __init__(self, workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., replay_error: _Optional[str] = ..., replay_error_kind: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., eager: _Optional[_Union[EagerPoll, _Mapping]] = ...) -> None: ...
 
 class CompleteWorkflowTaskResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("activity_tasks",)
+    ACTIVITY_TASKS_FIELD_NUMBER: _ClassVar[int]
+    activity_tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    def __init__(self, activity_tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
     __slots__ = ("schedule_activity", "start_timer", "await_signal", "complete_workflow", "fail_workflow")
