@@ -132,7 +132,7 @@ class _Script:
         shown = [type(thing).__name__]
         for field in dataclasses.fields(thing):
             value = getattr(thing, field.name)
-            if field.name in _QUIET or value in ("", b"", 0, False, NO_RETRY):
+            if field.name in _QUIET or value in ("", b"", 0, (), NO_RETRY, field.default):
                 continue
             shown.append(f"{field.name}={self._value(field.name, value)}")
         return " ".join(shown)
