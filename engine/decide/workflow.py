@@ -9,10 +9,11 @@ from raftflow.engine.commands import (
     CompleteWorkflow,
     FailWorkflow,
     ScheduleActivity,
+    StartChildWorkflow,
     StartTimer,
     WorkflowCommand,
 )
-from raftflow.engine.decide import activity, end, signal, timer
+from raftflow.engine.decide import activity, child, end, signal, timer
 from raftflow.engine.decide.context import Context
 from raftflow.engine.decide.plan import Plan, Planned, StepCommand, invalid, over_limit
 from raftflow.engine.events import (
@@ -39,6 +40,7 @@ _STEPS: dict[type, Planner] = {
     ScheduleActivity: activity.schedule,
     StartTimer: timer.start,
     AwaitSignal: signal.await_signal,
+    StartChildWorkflow: child.start,
 }
 
 # Commands that do something else.
