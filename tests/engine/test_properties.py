@@ -66,6 +66,24 @@ def test_long_lives(seed: int) -> None:
     assert len(outcomes) >= 4, f"the sequence was dull: {outcomes}"
 
 
+@pytest.mark.slow
+@_STATEFUL
+@given(wishes(max_size=40))
+def test_every_message_arrives_and_every_run_can_be_forgotten(sequence: list[Wish]) -> None:
+    """The harness asserts after every batch that nobody waits for what will not come, that no
+    step has two results and that no row outlives its run; the player, that no message is
+    delivered twice."""
+    player = played(sequence)
+    player.settle()
+    player.end_and_forget_all()
+    rows = player.harness.rows
+    assert not any(rows.of_runs())
+    assert not rows.current
+    assert not rows.timers
+    again = replayed(player.batches, EngineHarness(limits=TIGHT, hot=False))
+    assert again.digest == player.harness.digest
+
+
 def digest_of(seed: int) -> str:
     return played(random_wishes(seed, 150)).harness.digest.hex()
 
