@@ -37,7 +37,6 @@ ELSEWHERE = {
     "cluster/api/grpc_messages.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/handlers/common.py": ROUTES,
     "cluster/api/handlers/runs.py": ROUTES,
-    "cluster/api/handlers/tasks.py": ROUTES,
     "cluster/api/hosted_tasks.py": "tests/e2e/test_hosted.py",
     "cluster/api/limits.py": ROUTES,
     "cluster/api/page.py": "tests/cluster/api/test_http_server.py",

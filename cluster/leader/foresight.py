@@ -9,12 +9,14 @@ answer are nobody else's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from raftflow.cluster.leader.matching import QueuedTask
 from raftflow.engine.commands import (
     Command,
     CompleteActivity,
     CompleteDecision,
+    ContinueAsNew,
     EagerPoll,
     FireTimer,
     ScheduleActivity,
@@ -52,7 +54,7 @@ def tasks_after(command: Command, find: FindRun) -> list[QueuedTask]:
 
 
 def _scheduled(command: CompleteDecision, find: FindRun) -> list[QueuedTask]:
-    """First attempts of the activities that the decision schedules."""
+    """First attempts of the activities that the decision schedules, and what continues the run."""
     parts = parse_token(command.task_token)
     run = parts and find(command.namespace, command.workflow_id, parts.run_id)
     if not run or run.decision.token != command.task_token:
@@ -69,11 +71,26 @@ def _scheduled(command: CompleteDecision, find: FindRun) -> list[QueuedTask]:
         for each in command.commands
         if isinstance(each, ScheduleActivity)
     ]
-    return _left_by(command.eager, scheduled)
+    return _left_by(command.eager, scheduled) + _next_of_chain(command, run)
+
+
+def _next_of_chain(command: CompleteDecision, run: Run) -> list[QueuedTask]:
+    """The workflow task of the run that continues this one."""
+    return [
+        QueuedTask(
+            RunKey(command.namespace, command.workflow_id, command.new_run_id),
+            0,
+            0,
+            each.workflow_type or run.workflow_type,
+            each.task_queue or run.task_queue,
+        )
+        for each in command.commands
+        if isinstance(each, ContinueAsNew)
+    ]
 
 
 def _left_by(eager: EagerPoll | None, tasks: list[QueuedTask]) -> list[QueuedTask]:
-    """What is left when the caller has taken the first that it wants."""
+    """What is left when the caller has taken the most urgent that it wants."""
     if eager is None:
         return tasks
     wanted = [
@@ -81,6 +98,7 @@ def _left_by(eager: EagerPoll | None, tasks: list[QueuedTask]) -> list[QueuedTas
         for task in tasks
         if task.task_queue == eager.task_queue and (not eager.names or task.name in eager.names)
     ]
+    wanted.sort(key=attrgetter("priority"))
     taken = wanted[: eager.limit]
     return [task for task in tasks if task not in taken]
 
