@@ -345,6 +345,14 @@ def _retry(path: str, policy: pb.ActivityRetry) -> RetryPolicy:
     )
 
 
+def error_metadata(error: ApiError) -> dict[str, str]:
+    """The details of google.rpc.ErrorInfo."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in error.details.items()
+    }
+
+
 # ---- answers ------------------------------------------------------------------------------------
 
 

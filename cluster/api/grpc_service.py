@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import structlog
@@ -24,6 +24,7 @@ from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.api.worker_stream import WorkerStreams
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import PortInUse, Unavailable
 from raftflow.proto.workflow.v1 import service_pb2 as pb
@@ -124,7 +125,7 @@ async def refuse(context: Context, error: ApiError) -> None:
     info = error_details_pb2.ErrorInfo(
         domain=ERROR_DOMAIN,
         reason=error.reason,
-        metadata={name: _shown(value) for name, value in error.details.items()},
+        metadata=messages.error_metadata(error),
     )
     detail = any_pb2.Any()
     detail.Pack(info)
@@ -135,16 +136,13 @@ async def refuse(context: Context, error: ApiError) -> None:
     await context.abort(error.situation.code, error.message)
 
 
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     """One method a call: read the message, run the handler, write the answer."""
 
     def __init__(self, node: NodeServices, watch: Watch) -> None:
         self.node = node
         self._watch = watch
+        self._streams = WorkerStreams(node)
         self._polls: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
@@ -301,6 +299,17 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return pb.CompleteWorkflowTaskResponse(
             activity_tasks=[messages.activity_task(task) for task in found]
         )
+
+    # ---- worker streams -------------------------------------------------------------------------
+
+    @answering
+    async def WorkerStream(
+        self, request: AsyncIterator[pb.WorkerMessage], context: Context
+    ) -> None:
+        def namespace_of(message: Any) -> str:
+            return self._namespace(message, context)
+
+        await self._tracked(self._streams.serve(request, context.write, namespace_of))
 
     # ---- shared ---------------------------------------------------------------------------------
 

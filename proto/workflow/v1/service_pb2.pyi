@@ -17,11 +17,20 @@ class IdConflictPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ID_CONFLICT_POLICY_FAIL: _ClassVar[IdConflictPolicy]
     ID_CONFLICT_POLICY_USE_EXISTING: _ClassVar[IdConflictPolicy]
+
+class TaskKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_KIND_UNSPECIFIED: _ClassVar[TaskKind]
+    TASK_KIND_ACTIVITY: _ClassVar[TaskKind]
+    TASK_KIND_WORKFLOW: _ClassVar[TaskKind]
 ID_REUSE_POLICY_REJECT_DUPLICATE: IdReusePolicy
 ID_REUSE_POLICY_ALLOW_DUPLICATE: IdReusePolicy
 ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY: IdReusePolicy
 ID_CONFLICT_POLICY_FAIL: IdConflictPolicy
 ID_CONFLICT_POLICY_USE_EXISTING: IdConflictPolicy
+TASK_KIND_UNSPECIFIED: TaskKind
+TASK_KIND_ACTIVITY: TaskKind
+TASK_KIND_WORKFLOW: TaskKind
 
 class PollTaskRequest(_message.Message):
     __slots__ = ("worker_id", "activities", "task_queue", "namespace", "request_id", "max")
@@ -585,3 +594,110 @@ class FailWorkflow(_message.Message):
     error_type: str
     cancelled: bool
     def __init__(self, error: _Optional[str] = ..., error_type: _Optional[str] = ..., cancelled: bool = ...) -> None: ...
+
+class WorkerMessage(_message.Message):
+    __slots__ = ("id", "demand", "received", "complete_task", "complete_workflow_task", "heartbeat")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_TASK_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_WORKFLOW_TASK_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    demand: WorkerDemand
+    received: BatchReceived
+    complete_task: CompleteTaskRequest
+    complete_workflow_task: CompleteWorkflowTaskRequest
+    heartbeat: HeartbeatRequest
+    def __init__(self, id: _Optional[int] = ..., demand: _Optional[_Union[WorkerDemand, _Mapping]] = ..., received: _Optional[_Union[BatchReceived, _Mapping]] = ..., complete_task: _Optional[_Union[CompleteTaskRequest, _Mapping]] = ..., complete_workflow_task: _Optional[_Union[CompleteWorkflowTaskRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ...) -> None: ...
+
+class WorkerDemand(_message.Message):
+    __slots__ = ("demand_id", "kind", "names", "task_queue", "worker_id", "in_flight", "received", "namespace")
+    DEMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    demand_id: str
+    kind: TaskKind
+    names: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    worker_id: str
+    in_flight: int
+    received: int
+    namespace: str
+    def __init__(self, demand_id: _Optional[str] = ..., kind: _Optional[_Union[TaskKind, str]] = ..., names: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., worker_id: _Optional[str] = ..., in_flight: _Optional[int] = ..., received: _Optional[int] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class BatchReceived(_message.Message):
+    __slots__ = ("demand_id", "number")
+    DEMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    demand_id: str
+    number: int
+    def __init__(self, demand_id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class NodeMessage(_message.Message):
+    __slots__ = ("id", "outcome", "tasks", "lease_ended")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ENDED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    outcome: CallOutcome
+    tasks: TaskBatch
+    lease_ended: LeaseEnded
+    def __init__(self, id: _Optional[int] = ..., outcome: _Optional[_Union[CallOutcome, _Mapping]] = ..., tasks: _Optional[_Union[TaskBatch, _Mapping]] = ..., lease_ended: _Optional[_Union[LeaseEnded, _Mapping]] = ...) -> None: ...
+
+class CallOutcome(_message.Message):
+    __slots__ = ("error", "complete_task", "complete_workflow_task")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_TASK_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_WORKFLOW_TASK_FIELD_NUMBER: _ClassVar[int]
+    error: CallError
+    complete_task: CompleteTaskResponse
+    complete_workflow_task: CompleteWorkflowTaskResponse
+    def __init__(self, error: _Optional[_Union[CallError, _Mapping]] = ..., complete_task: _Optional[_Union[CompleteTaskResponse, _Mapping]] = ..., complete_workflow_task: _Optional[_Union[CompleteWorkflowTaskResponse, _Mapping]] = ...) -> None: ...
+
+class CallError(_message.Message):
+    __slots__ = ("code", "message", "reason", "metadata")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    reason: str
+    metadata: _containers.ScalarMap[str, str]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class TaskBatch(_message.Message):
+    __slots__ = ("demand_id", "number", "activity_tasks", "workflow_tasks")
+    DEMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_TASKS_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TASKS_FIELD_NUMBER: _ClassVar[int]
+    demand_id: str
+    number: int
+    activity_tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    workflow_tasks: _containers.RepeatedCompositeFieldContainer[WorkflowTask]
+    def __init__(self, demand_id: _Optional[str] = ..., number: _Optional[int] = ..., activity_tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., workflow_tasks: _Optional[_Iterable[_Union[WorkflowTask, _Mapping]]] = ...) -> None: ...
+
+class LeaseEnded(_message.Message):
+    __slots__ = ("workflow_id", "token", "cancelled")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    token: str
+    cancelled: bool
+    def __init__(self, workflow_id: _Optional[str] = ..., token: _Optional[str] = ..., cancelled: bool = ...) -> None: ...
