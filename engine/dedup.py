@@ -5,13 +5,17 @@ Refused calls are not remembered, since they had no effect: the same id may try 
 
 from __future__ import annotations
 
+from typing import get_args
+
 from raftflow.engine.commands import (
     CancelRun,
     Command,
     CreateNamespace,
+    PauseRun,
     SignalRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
 )
 from raftflow.engine.decide.context import Context
 from raftflow.engine.digest import of_parts
@@ -21,8 +25,9 @@ from raftflow.engine.state import RequestRecord
 
 REQUEST_TTL_MS = 10 * 60_000
 
-Identified = CreateNamespace | StartRun | SignalRun | TerminateRun | CancelRun
-IDENTIFIED = (CreateNamespace, StartRun, SignalRun, TerminateRun, CancelRun)
+_OfWorkflow = SignalRun | TerminateRun | CancelRun | PauseRun | UnpauseRun
+Identified = CreateNamespace | StartRun | _OfWorkflow
+IDENTIFIED = get_args(Identified)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
@@ -30,7 +35,7 @@ def request_key(command: Command) -> tuple[str, str] | None:
     sent to a workflow has ids of that workflow; a line feed stands in no id."""
     if not isinstance(command, IDENTIFIED) or not command.request_id:
         return None
-    if isinstance(command, SignalRun | TerminateRun | CancelRun):
+    if isinstance(command, _OfWorkflow):
         return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
     return (command.namespace, command.request_id)
 
@@ -48,6 +53,7 @@ def payload_digest(command: Identified) -> bytes:
                 command.workflow_type,
                 command.task_queue,
                 command.input,
+                *_more_of(command),
             )
         case SignalRun():
             return of_parts(
@@ -56,9 +62,26 @@ def payload_digest(command: Identified) -> bytes:
         case TerminateRun():
             return of_parts("terminate", command.workflow_id, command.run_id, command.reason)
         case CancelRun():
-            return of_parts("cancel", command.workflow_id, command.run_id, command.reason)
+            verb = "cancel gracefully" if command.graceful else "cancel"
+            return of_parts(verb, command.workflow_id, command.run_id, command.reason)
+        case PauseRun():
+            return of_parts("pause", command.workflow_id, command.run_id, command.reason)
+        case UnpauseRun():
+            return of_parts("unpause", command.workflow_id, command.run_id)
         case CreateNamespace():
             return of_parts(f"create_namespace {command.retention_ms}")
+
+
+def _more_of(command: StartRun) -> list[str | bytes]:
+    """What release 0.1 did not know, when it is said."""
+    parts: list[str | bytes] = []
+    for name, value in command.search_attributes:
+        parts += ("search attribute", name, value)
+    if command.memo:
+        parts += ("memo", command.memo)
+    if command.signal_name or command.signal_payload:
+        parts += ("signal", command.signal_name, command.signal_payload)
+    return parts
 
 
 def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | None:

@@ -21,9 +21,13 @@ class Context:
     state: WorkingSet
     time_ms: int
     limits: Limits
+    feature_level: int
 
     def has_namespace(self, namespace: str) -> bool:
         return namespace == DEFAULT_NAMESPACE or namespace in self.state.catalog.namespaces
+
+    def has_type(self, namespace: str, workflow_type: str) -> bool:
+        return (namespace, workflow_type) in self.state.catalog.types
 
     def run(self, namespace: str, workflow_id: str, run_id: str) -> Run | None:
         """The run named; without a run id, the newest of the workflow id."""
@@ -64,6 +68,14 @@ def no_namespace(namespace: str) -> Verdict:
 def no_run(workflow_id: str, run_id: str) -> Verdict:
     which = f" with run id {run_id!r}" if run_id else ""
     return refuse(Reason.WORKFLOW_NOT_FOUND, f"there is no workflow {workflow_id!r}{which}")
+
+
+def no_type(namespace: str, workflow_type: str) -> Rejection:
+    message = (
+        f"workflow type {workflow_type!r} is not registered in namespace {namespace!r}:"
+        " start a worker that has it, or correct the name"
+    )
+    return Rejection(reason=Reason.TYPE_NOT_REGISTERED, message=message)
 
 
 def closed(run: Run) -> Rejection:

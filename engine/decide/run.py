@@ -6,9 +6,12 @@ from raftflow.engine.commands import (
     CancelRun,
     IdConflictPolicy,
     IdReusePolicy,
+    PauseRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
 )
+from raftflow.engine.decide import attributes
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -16,11 +19,18 @@ from raftflow.engine.decide.context import (
     closed,
     no_namespace,
     no_run,
+    no_type,
     refuse,
     text_too_large,
     too_large,
 )
-from raftflow.engine.events import WorkflowCancelled, WorkflowStarted, WorkflowTerminated
+from raftflow.engine.events import (
+    WorkflowCancelled,
+    WorkflowCancelRequested,
+    WorkflowStarted,
+    WorkflowTerminated,
+)
+from raftflow.engine.evolve.attributes import merged
 from raftflow.engine.ids import DEFAULT_TASK_QUEUE, RunKey, id_problem
 from raftflow.engine.limits import MAX_DURATION_MS
 from raftflow.engine.rejections import Reason, Rejection, Started
@@ -40,12 +50,12 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         return refuse(Reason.INVALID_COMMAND, problem)
     if problem := too_large("input", len(command.input), ctx.limits.max_payload_bytes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
-    if (namespace, command.workflow_type) not in ctx.state.catalog.types:
-        return refuse(
-            Reason.TYPE_NOT_REGISTERED,
-            f"workflow type {command.workflow_type!r} is not registered in namespace {namespace!r}:"
-            " start a worker that has it, or correct the name",
-        )
+    if problem := text_too_large("memo", command.memo, ctx.limits.max_payload_bytes):
+        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    if refusal := attributes.refused((), command.search_attributes):
+        return Verdict(refusal)
+    if not ctx.has_type(namespace, command.workflow_type):
+        return Verdict(no_type(namespace, command.workflow_type))
     holder = ctx.run(namespace, command.workflow_id, "")
     if holder is not None:
         if holder.key.run_id == command.run_id:
@@ -64,13 +74,15 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         execution_timeout_ms=command.execution_timeout_ms,
         traceparent=command.traceparent,
         tracestate=command.tracestate,
+        search_attributes=merged((), command.search_attributes),
+        memo=command.memo,
     )
     named = command.workflow_id if command.workflow_id_generated else ""
     return Verdict(Started(command.run_id, True, named), None, (event,))
 
 
 def terminate(ctx: Context, command: TerminateRun) -> Verdict:
-    run = _target(ctx, command)
+    run = target(ctx, command, command.reason)
     if not isinstance(run, Run):
         return run
     if run.status is RunStatus.TERMINATED:
@@ -81,14 +93,18 @@ def terminate(ctx: Context, command: TerminateRun) -> Verdict:
 
 
 def cancel(ctx: Context, command: CancelRun) -> Verdict:
-    run = _target(ctx, command)
+    run = target(ctx, command, command.reason)
     if not isinstance(run, Run):
         return run
     if run.status is RunStatus.CANCELLED:
         return Verdict(DONE)
     if not run.open:
         return Verdict(closed(run))
-    return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
+    if not command.graceful:
+        return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
+    if _told_to_cancel(run):
+        return Verdict(DONE)
+    return Verdict(DONE, run, (WorkflowCancelRequested(reason=command.reason),))
 
 
 def _start_problem(command: StartRun) -> str | None:
@@ -120,10 +136,19 @@ def _held(holder: Run, command: StartRun) -> Verdict:
     return Verdict(Rejection(reason=Reason.WORKFLOW_ID_IN_USE, message=message, run_id=run_id))
 
 
-def _target(ctx: Context, command: TerminateRun | CancelRun) -> Run | Verdict:
+def _told_to_cancel(run: Run) -> bool:
+    return run.cancel_requested_event_id > 0 or any(
+        isinstance(arrival.body, WorkflowCancelRequested) for arrival in run.arrivals.values()
+    )
+
+
+def target(
+    ctx: Context, command: TerminateRun | CancelRun | PauseRun | UnpauseRun, reason: str = ""
+) -> Run | Verdict:
+    """The run that the command means, or why there is none."""
     if not ctx.has_namespace(command.namespace):
         return no_namespace(command.namespace)
-    if problem := text_too_large("reason", command.reason, ctx.limits.max_payload_bytes):
+    if problem := text_too_large("reason", reason, ctx.limits.max_payload_bytes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
     run = ctx.run(command.namespace, command.workflow_id, command.run_id)
     return no_run(command.workflow_id, command.run_id) if run is None else run

@@ -32,16 +32,14 @@ def signal(ctx: Context, command: SignalRun) -> Verdict:
         return no_run(command.workflow_id, command.run_id)
     if not run.open:
         return Verdict(closed(run))
-    waiting = oldest_wait(run, command.name)
-    if problem := _full(ctx, run, takes=waiting > 0):
+    # What waits to join the history may take the wait before it.
+    takes = not run.arrivals and run.oldest_wait(command.name) > 0
+    if problem := _full(ctx, run, takes=takes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
     received = SignalReceived(
         name=command.name, payload=command.payload, request_id=command.request_id
     )
-    if not waiting:
-        return Verdict(DONE, run, (received,))
-    consumed = SignalConsumed(sequence=waiting, signal_event_id=run.history_length + 1)
-    return Verdict(DONE, run, (received, consumed))
+    return Verdict(DONE, run, (received,))
 
 
 def await_signal(plan: Plan, command: AwaitSignal) -> Planned:
@@ -59,21 +57,14 @@ def await_signal(plan: Plan, command: AwaitSignal) -> Planned:
     return (awaited, SignalConsumed(sequence=sequence, signal_event_id=signal_id))
 
 
-def oldest_wait(run: Run, name: str) -> int:
-    """The sequence of the open wait for ``name`` that began first; 0 when there is none."""
-    waiting = run.open_waits().get(name) if run.open_steps else None
-    return waiting[0] if waiting else 0
-
-
 def _full(ctx: Context, run: Run, *, takes: bool) -> str | None:
     limits = ctx.limits
-    if not takes and len(run.signals) >= limits.max_untaken_signals:
-        return (
-            f"untaken signals: {len(run.signals)} are buffered, "
-            f"the limit is {limits.max_untaken_signals}"
-        )
-    if run.history_length + (2 if takes else 1) > limits.max_history_events:
-        return f"history: {run.history_length} events, the limit is {limits.max_history_events}"
+    untaken = len(run.signals) + len(run.arrivals)
+    if not takes and untaken >= limits.max_untaken_signals:
+        return f"untaken signals: {untaken} are buffered, the limit is {limits.max_untaken_signals}"
+    length = run.history_length + len(run.arrivals)
+    if length + (2 if takes else 1) > limits.max_history_events:
+        return f"history: {length} events, the limit is {limits.max_history_events}"
     if run.history_bytes >= limits.max_history_bytes:
         return f"history: {run.history_bytes} bytes, the limit is {limits.max_history_bytes}"
     return None

@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raftflow.engine.events import (
+    MarkerRecorded,
+    SearchAttributesUpserted,
     SignalAwaited,
     SignalConsumed,
     SignalReceived,
+    StepCancelled,
     StepCompleted,
     StepFailed,
     StepScheduled,
     TimerFired,
     TimerStarted,
     WorkflowCancelled,
+    WorkflowCancelRequested,
     WorkflowCompleted,
+    WorkflowContinuedAsNew,
     WorkflowFailed,
     WorkflowStarted,
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import activity, decision, namespace, run, signal, timer
+from raftflow.engine.evolve import (
+    activity,
+    arrivals,
+    attributes,
+    cancel,
+    decision,
+    marker,
+    namespace,
+    run,
+    signal,
+    timer,
+)
 from raftflow.engine.evolve.recorder import Recorder
-from raftflow.engine.state import Run
+from raftflow.engine.state import Run, TaskState
 from raftflow.engine.transitions import (
     ActivityLeased,
     ActivityRequeued,
@@ -42,6 +58,7 @@ from raftflow.engine.transitions import (
     Move,
     NamespaceCreated,
     RunParked,
+    RunResumed,
     RunSuspended,
     TimerKept,
     TypesRegistered,
@@ -52,11 +69,16 @@ OF_RUN: dict[type, Callable[..., None]] = {
     WorkflowCompleted: run.completed,
     WorkflowFailed: run.failed,
     WorkflowTerminated: run.terminated,
+    WorkflowCancelRequested: cancel.requested,
     WorkflowCancelled: run.cancelled,
     WorkflowTimedOut: run.timed_out,
+    WorkflowContinuedAsNew: run.continued,
+    SearchAttributesUpserted: attributes.upserted,
     StepScheduled: activity.scheduled,
     StepCompleted: activity.completed,
     StepFailed: activity.failed,
+    StepCancelled: cancel.step_cancelled,
+    MarkerRecorded: marker.recorded,
     TimerStarted: timer.started,
     TimerFired: timer.fired,
     SignalAwaited: signal.awaited,
@@ -71,6 +93,7 @@ OF_RUN: dict[type, Callable[..., None]] = {
     DecisionRequeued: decision.requeued,
     RunParked: decision.parked,
     RunSuspended: decision.suspended,
+    RunResumed: decision.resumed,
     ActivityLeased: activity.leased,
     ActivityReturned: activity.returned,
     AttemptExpired: activity.attempt_expired,
@@ -81,6 +104,17 @@ OF_RUN: dict[type, Callable[..., None]] = {
     TimerKept: timer.kept,
     LeaseKept: activity.lease_kept,
 }
+
+_CLOSING = frozenset(
+    {
+        WorkflowCompleted,
+        WorkflowFailed,
+        WorkflowTerminated,
+        WorkflowCancelled,
+        WorkflowTimedOut,
+        WorkflowContinuedAsNew,
+    }
+)
 
 # Moves of no run, or that make one.
 OF_NONE: dict[type, Callable[..., object]] = {
@@ -97,4 +131,21 @@ def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
             OF_NONE[type(move)](rec, move)
     else:
         for move in moves:
-            OF_RUN[type(move)](rec, subject, move)
+            _make(rec, subject, move)
+        if subject.arrivals and subject.decision.state is not TaskState.LEASED:
+            _join(rec, subject)
+
+
+def _make(rec: Recorder, run: Run, move: Move) -> None:
+    """Facts that arrive too fast wait; what closes the run lets them join before it."""
+    if arrivals.must_wait(move, rec, run):
+        arrivals.hold(rec, run, move)
+        return
+    if run.arrivals and type(move) in _CLOSING:
+        _join(rec, run)
+    OF_RUN[type(move)](rec, run, move)
+
+
+def _join(rec: Recorder, run: Run) -> None:
+    for fact in arrivals.joining(rec, run):
+        OF_RUN[type(fact)](rec, run, fact)

@@ -14,8 +14,10 @@ from raftflow.engine.commands import (
     ForgetRequests,
     IdConflictPolicy,
     IdReusePolicy,
+    PauseRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
 )
 from raftflow.engine.dedup import REQUEST_TTL_MS, Identified, payload_digest
 from raftflow.engine.rejections import Done, Reason, Rejection, Started
@@ -29,6 +31,7 @@ OTHER = {
     bool: True,
     str: "other",
     bytes: b"other",
+    tuple: (("other", "1"),),
     IdReusePolicy: IdReusePolicy.ALLOW_DUPLICATE,
     IdConflictPolicy: IdConflictPolicy.USE_EXISTING,
 }
@@ -42,6 +45,8 @@ END = {"namespace": "default", "workflow_id": "w", "run_id": "", "reason": "r", 
         make.signal("w", "go", request_id="q"),
         TerminateRun(**END),
         CancelRun(**END),
+        PauseRun(**END),
+        UnpauseRun(**{k: v for k, v in END.items() if k != "reason"}),
         CreateNamespace(namespace="n", retention_ms=0, request_id="q"),
     ],
     ids=lambda command: type(command).__name__,

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from raftflow.engine import digest
 from raftflow.engine.apply import Applied, Touched, apply, touched_keys
 from raftflow.engine.commands import (
+    FEATURE_LEVEL,
     Batch,
     Command,
     CompleteActivity,
@@ -58,6 +59,7 @@ class Rows:
     runs: dict[RunKey, Run] = dataclasses.field(default_factory=dict)  # headers
     steps: dict[RunKey, dict[int, Step]] = dataclasses.field(default_factory=dict)
     signals: dict[RunKey, dict[int, Signal]] = dataclasses.field(default_factory=dict)
+    arrivals: dict[RunKey, dict[int, Event]] = dataclasses.field(default_factory=dict)
     current: dict[WorkflowKey, str] = dataclasses.field(default_factory=dict)
     events: dict[RunKey, list[Event]] = dataclasses.field(default_factory=dict)
     timers: dict[tuple[RunKey, TimerKind, int], TimerRow] = dataclasses.field(default_factory=dict)
@@ -72,6 +74,7 @@ class Rows:
         run = copy_header(header)
         run.steps = [copy_step(step) for _, step in sorted(self.steps.get(key, {}).items())]
         run.signals = {s.event_id: s for s in self.signals.get(key, {}).values() if not s.taken_by}
+        run.arrivals = dict(self.arrivals.get(key, {}))
         return run
 
     def timers_of(self, key: RunKey) -> dict[tuple[TimerKind, int], int]:
@@ -84,7 +87,7 @@ class Rows:
 
 def copy_header(run: Run) -> Run:
     return dataclasses.replace(
-        run, decision=copy.copy(run.decision), steps=[], signals={}, waits=None
+        run, decision=copy.copy(run.decision), steps=[], signals={}, arrivals={}, waits=None
     )
 
 
@@ -99,6 +102,7 @@ class EngineHarness:
         self, *, limits: Limits = DEFAULT_LIMITS, hot: bool = True, rows: Rows | None = None
     ) -> None:
         self.limits = limits
+        self.feature_level = FEATURE_LEVEL
         self.rows = Rows() if rows is None else rows
         self.hot = hot
         self.index = 0
@@ -120,6 +124,7 @@ class EngineHarness:
             time_ms=self.time_ms,
             commands=tuple((f"c{n}", command) for n, command in enumerate(commands)),
             limits=self.limits,
+            feature_level=self.feature_level,
         )
         if not self.hot:
             self.reload()
@@ -216,6 +221,13 @@ class EngineHarness:
         for key, event in changes.events:
             rows.events.setdefault(key, []).append(event)
             written.append((key, event))
+        for (key, number), arrival in changes.arrivals.items():
+            held = rows.arrivals.setdefault(key, {})
+            if arrival is None:
+                held.pop(number, None)
+            else:
+                held[number] = arrival
+            written.append((key, number, arrival))
         for timer_key, timer in changes.timers.items():
             if timer is None:
                 rows.timers.pop(timer_key, None)
