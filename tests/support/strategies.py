@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import engine_harness as make
@@ -143,6 +144,7 @@ class Player:
         self.harness = harness
         self.batches: list[tuple[int, tuple[Command, ...]]] = []
         self.tokens: list[tuple[str, str, str]] = []  # (namespace, workflow, token), ever granted
+        self.seen: Counter[str] = Counter()  # events, and how runs stood, by name
         self._said: list[Command] = []
         self._delivered: set[tuple[RunKey, int]] = set()
         self._number = 0
@@ -222,6 +224,8 @@ class Player:
                 self.tokens += [(command.namespace, command.workflow_id, each) for each in handed]
             if isinstance(command, cmd.DeliverMessage) and isinstance(reply.answer, Done):
                 self._deliver_once(command)
+        self.seen.update(type(event.body).__name__ for _, event in applied.changes.events)
+        self.seen.update(run.status.name for run in applied.changes.runs.values())
         self._delivered = {d for d in self._delivered if d[0] not in applied.changes.deleted}
 
     def _deliver_once(self, command: cmd.DeliverMessage) -> None:
