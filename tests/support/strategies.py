@@ -409,7 +409,7 @@ class Player:
         out: list[WorkflowCommand] = []
         sequence = len(run.steps) + (1 if op.b != 10 else 3)
         for n in range(op.b % 4):
-            choice = (op.c + n) % 8
+            choice = (op.c + n) % 9
             if choice < 2:
                 retry = RETRIES[(op.a + n) % len(RETRIES)]
                 out.append(
@@ -425,7 +425,7 @@ class Player:
                 )
             elif choice < 4:
                 out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
-            elif choice < 6:
+            elif choice < 7:
                 out.append(
                     cmd.StartChildWorkflow(
                         step_name="c",
@@ -458,6 +458,12 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.grant_decision,
     Player.grant_decision,
     Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.decide,
+    Player.decide,
+    Player.decide,
     Player.decide,
     Player.decide,
     Player.decide,
@@ -469,6 +475,8 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.give_back,
     Player.fire,
     Player.fire,
+    Player.deliver,
+    Player.deliver,
     Player.deliver,
     Player.deliver,
     Player.deliver,
