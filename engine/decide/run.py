@@ -11,7 +11,8 @@ from raftflow.engine.commands import (
     TerminateRun,
     UnpauseRun,
 )
-from raftflow.engine.decide import attributes
+from raftflow.engine.decide import attributes, signal
+from raftflow.engine.decide import cancel as cancelling
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -19,12 +20,13 @@ from raftflow.engine.decide.context import (
     closed,
     no_namespace,
     no_run,
-    no_type,
     refuse,
     text_too_large,
     too_large,
+    unregistered,
 )
 from raftflow.engine.events import (
+    SignalReceived,
     WorkflowCancelled,
     WorkflowCancelRequested,
     WorkflowStarted,
@@ -52,17 +54,25 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         return refuse(Reason.LIMIT_EXCEEDED, problem)
     if problem := text_too_large("memo", command.memo, ctx.limits.max_payload_bytes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
-    if refusal := attributes.refused((), command.search_attributes):
-        return Verdict(refusal)
-    if not ctx.has_type(namespace, command.workflow_type):
-        return Verdict(no_type(namespace, command.workflow_type))
+    rejection = attributes.refused((), command.search_attributes)
+    if rejection is None:
+        rejection = unregistered(ctx, namespace, command.workflow_type)
+    if rejection is None and command.signal_name:
+        rejection = signal.problem_of(ctx, command.signal_name, command.signal_payload)
+    if rejection is not None:
+        return Verdict(rejection)
     holder = ctx.run(namespace, command.workflow_id, "")
     if holder is not None:
         if holder.key.run_id == command.run_id:
             return Verdict(Started(command.run_id, True))  # the same call, long ago
+        if command.signal_name and holder.open:
+            moves = signal.arriving(ctx, holder, _signal_of(command))
+            if isinstance(moves, Rejection):
+                return Verdict(moves)
+            return Verdict(Started(holder.key.run_id, False), holder, moves)
         if not _may_start_after(holder, command.id_reuse_policy):
             return _held(holder, command)
-    if RunKey(namespace, command.workflow_id, command.run_id) in ctx.state.runs:
+    if ctx.used(RunKey(namespace, command.workflow_id, command.run_id)):
         return refuse(Reason.INVALID_COMMAND, f"run id {command.run_id!r} was used before")
     event = WorkflowStarted(
         namespace=namespace,
@@ -77,8 +87,9 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         search_attributes=merged((), command.search_attributes),
         memo=command.memo,
     )
+    moves = (event, _signal_of(command)) if command.signal_name else (event,)
     named = command.workflow_id if command.workflow_id_generated else ""
-    return Verdict(Started(command.run_id, True, named), None, (event,))
+    return Verdict(Started(command.run_id, True, named), None, moves)
 
 
 def terminate(ctx: Context, command: TerminateRun) -> Verdict:
@@ -102,7 +113,7 @@ def cancel(ctx: Context, command: CancelRun) -> Verdict:
         return Verdict(closed(run))
     if not command.graceful:
         return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
-    if _told_to_cancel(run):
+    if cancelling.told(run):
         return Verdict(DONE)
     return Verdict(DONE, run, (WorkflowCancelRequested(reason=command.reason),))
 
@@ -129,16 +140,17 @@ def _may_start_after(holder: Run, policy: IdReusePolicy) -> bool:
 
 def _held(holder: Run, command: StartRun) -> Verdict:
     run_id = holder.key.run_id
-    if command.id_conflict_policy is IdConflictPolicy.USE_EXISTING:
+    heard = holder.open or not command.signal_name  # a closed run takes no signal
+    if heard and command.id_conflict_policy is IdConflictPolicy.USE_EXISTING:
         return Verdict(Started(run_id, False))
     state = "is open" if holder.open else f"has ended: {holder.status.name}"
     message = f"workflow id {command.workflow_id!r} is in use: run {run_id!r} {state}"
     return Verdict(Rejection(reason=Reason.WORKFLOW_ID_IN_USE, message=message, run_id=run_id))
 
 
-def _told_to_cancel(run: Run) -> bool:
-    return run.cancel_requested_event_id > 0 or any(
-        isinstance(arrival.body, WorkflowCancelRequested) for arrival in run.arrivals.values()
+def _signal_of(command: StartRun) -> SignalReceived:
+    return SignalReceived(
+        name=command.signal_name, payload=command.signal_payload, request_id=command.request_id
     )
 
 

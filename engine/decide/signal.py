@@ -10,36 +10,49 @@ from raftflow.engine.decide.context import (
     closed,
     no_namespace,
     no_run,
-    refuse,
     too_large,
 )
 from raftflow.engine.decide.plan import Plan, Planned, invalid
 from raftflow.engine.events import SignalAwaited, SignalConsumed, SignalReceived
 from raftflow.engine.ids import id_problem
-from raftflow.engine.rejections import Reason
+from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
+from raftflow.engine.transitions import Move
 
 
 def signal(ctx: Context, command: SignalRun) -> Verdict:
     if not ctx.has_namespace(command.namespace):
         return no_namespace(command.namespace)
-    if problem := id_problem("name", command.name):
-        return refuse(Reason.INVALID_COMMAND, problem)
-    if problem := too_large("payload", len(command.payload), ctx.limits.max_payload_bytes):
-        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    if rejection := problem_of(ctx, command.name, command.payload):
+        return Verdict(rejection)
     run = ctx.run(command.namespace, command.workflow_id, command.run_id)
     if run is None:
         return no_run(command.workflow_id, command.run_id)
     if not run.open:
         return Verdict(closed(run))
-    # What waits to join the history may take the wait before it.
-    takes = not run.arrivals and run.oldest_wait(command.name) > 0
-    if problem := _full(ctx, run, takes=takes):
-        return refuse(Reason.LIMIT_EXCEEDED, problem)
     received = SignalReceived(
         name=command.name, payload=command.payload, request_id=command.request_id
     )
-    return Verdict(DONE, run, (received,))
+    moves = arriving(ctx, run, received)
+    return Verdict(moves) if isinstance(moves, Rejection) else Verdict(DONE, run, moves)
+
+
+def problem_of(ctx: Context, name: str, payload: bytes) -> Rejection | None:
+    """Why no run would take the signal."""
+    if problem := id_problem("name", name):
+        return Rejection(reason=Reason.INVALID_COMMAND, message=problem)
+    if problem := too_large("payload", len(payload), ctx.limits.max_payload_bytes):
+        return Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+    return None
+
+
+def arriving(ctx: Context, run: Run, received: SignalReceived) -> tuple[Move, ...] | Rejection:
+    """An open run gets a signal; the oldest wait for its name will take it."""
+    # What waits to join the history may take that wait before it.
+    takes = not run.arrivals and run.oldest_wait(received.name) > 0
+    if problem := _full(ctx, run, takes=takes):
+        return Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+    return (received,)
 
 
 def await_signal(plan: Plan, command: AwaitSignal) -> Planned:

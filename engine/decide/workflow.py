@@ -12,11 +12,12 @@ from raftflow.engine.commands import (
     FailWorkflow,
     RecordMarker,
     ScheduleActivity,
+    StartChildWorkflow,
     StartTimer,
     UpsertSearchAttributes,
     WorkflowCommand,
 )
-from raftflow.engine.decide import activity, attributes, cancel, end, marker, signal, timer
+from raftflow.engine.decide import activity, attributes, cancel, child, end, marker, signal, timer
 from raftflow.engine.decide.context import Context
 from raftflow.engine.decide.plan import Plan, Planned, StepCommand, invalid, over_limit
 from raftflow.engine.events import (
@@ -44,6 +45,7 @@ _STEPS: dict[type, Planner] = {
     StartTimer: timer.start,
     AwaitSignal: signal.await_signal,
     RecordMarker: marker.record,
+    StartChildWorkflow: child.start,
 }
 
 # Commands that do something else.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftflow.engine.events import StepCancelled, WorkflowCancelRequested
-from raftflow.engine.evolve import activity, signal, timer
+from raftflow.engine.evolve import activity, child, signal, timer
 from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.decision import wake
 from raftflow.engine.evolve.recorder import Recorder
@@ -21,6 +21,8 @@ def step_cancelled(rec: Recorder, run: Run, body: StepCancelled) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, len(body.reason))
     stop(rec, run, step)
+    if step.kind is StepKind.CHILD and not step.arrived:
+        child.unwanted(rec, run, step, body.reason)
     step.error = body.reason
     steps.resolved(rec, run, step, StepStatus.CANCELLED, event_id)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raftflow.engine.events import (
+    ChildCompleted,
+    ChildFailed,
+    ChildStarted,
     MarkerRecorded,
     SearchAttributesUpserted,
     SignalAwaited,
@@ -30,9 +33,12 @@ from raftflow.engine.evolve import (
     arrivals,
     attributes,
     cancel,
+    child,
     decision,
     marker,
+    message,
     namespace,
+    retention,
     run,
     signal,
     timer,
@@ -46,6 +52,7 @@ from raftflow.engine.transitions import (
     ActivityWithdrawn,
     AttemptExpired,
     AttemptFailed,
+    ChildOpened,
     DecisionApplied,
     DecisionExpired,
     DecisionLeased,
@@ -55,8 +62,12 @@ from raftflow.engine.transitions import (
     DecisionStaled,
     HeartbeatRecorded,
     LeaseKept,
+    MessageDelivered,
+    MessageKept,
     Move,
     NamespaceCreated,
+    NamespaceUpdated,
+    RunForgotten,
     RunParked,
     RunResumed,
     RunSuspended,
@@ -81,6 +92,9 @@ OF_RUN: dict[type, Callable[..., None]] = {
     MarkerRecorded: marker.recorded,
     TimerStarted: timer.started,
     TimerFired: timer.fired,
+    ChildStarted: child.started,
+    ChildCompleted: child.completed,
+    ChildFailed: child.failed,
     SignalAwaited: signal.awaited,
     SignalReceived: signal.received,
     SignalConsumed: signal.consumed,
@@ -94,6 +108,10 @@ OF_RUN: dict[type, Callable[..., None]] = {
     RunParked: decision.parked,
     RunSuspended: decision.suspended,
     RunResumed: decision.resumed,
+    RunForgotten: retention.forgotten,
+    ChildOpened: child.opened,
+    MessageDelivered: message.delivered,
+    MessageKept: message.kept,
     ActivityLeased: activity.leased,
     ActivityReturned: activity.returned,
     AttemptExpired: activity.attempt_expired,
@@ -116,24 +134,24 @@ _CLOSING = frozenset(
     }
 )
 
-# Moves of no run, or that make one.
-OF_NONE: dict[type, Callable[..., object]] = {
+# Moves of no run, or that make one: then they return it.
+OF_NONE: dict[type, Callable[..., Run | None]] = {
     WorkflowStarted: run.started,
     NamespaceCreated: namespace.created,
+    NamespaceUpdated: namespace.updated,
     TypesRegistered: namespace.types_registered,
 }
 
 
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
-    """Make the moves, in order."""
-    if subject is None:
-        for move in moves:
-            OF_NONE[type(move)](rec, move)
-    else:
-        for move in moves:
+    """Make the moves, in order. Those that follow one which makes a run are of that run."""
+    for move in moves:
+        if subject is not None and type(move) in OF_RUN:
             _make(rec, subject, move)
-        if subject.arrivals and subject.decision.state is not TaskState.LEASED:
-            _join(rec, subject)
+        else:
+            subject = OF_NONE[type(move)](rec, move)
+    if subject is not None and subject.arrivals and subject.decision.state is not TaskState.LEASED:
+        _join(rec, subject)
 
 
 def _make(rec: Recorder, run: Run, move: Move) -> None:

@@ -12,12 +12,12 @@ from raftflow.engine.events import (
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import decision
+from raftflow.engine.evolve import child, decision
 from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.cancel import stop
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.ids import RunKey, WorkflowKey
-from raftflow.engine.state import Run, RunStatus, StepStatus
+from raftflow.engine.state import Run, RunStatus, StepKind, StepStatus
 
 
 def started(rec: Recorder, body: WorkflowStarted) -> Run:
@@ -41,6 +41,9 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
         parent_sequence=body.parent_sequence,
     )
     workflow = WorkflowKey(body.namespace, body.workflow_id)
+    before = rec.state.current.get(workflow)
+    if before is not None:
+        run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
     rec.changes.current[workflow] = body.run_id
@@ -117,12 +120,17 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     run.waits = None
     if run.open_steps:
         for step in run.steps:
-            if step.status is StepStatus.SCHEDULED:
-                stop(rec, run, step)
-                steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
+            if step.status is not StepStatus.SCHEDULED:
+                continue
+            stop(rec, run, step)
+            if step.kind is StepKind.CHILD:
+                child.left(rec, run, step, status)
+            steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
     if run.execution_timeout_ms:
         fire_at_ms = run.started_ms + run.execution_timeout_ms
         rec.disarm(run, TimerKind.EXECUTION_TIMEOUT, 0, fire_at_ms)
     run.suspended_reason = ""
     run.status = status
     run.closed_ms = rec.time_ms
+    if status is not RunStatus.CONTINUED_AS_NEW:
+        child.report(rec, run)
