@@ -64,9 +64,9 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     SignalRun: signal.signal,
     TerminateRun: run.terminate,
     CancelRun: run.cancel,
-    DeleteRun: retention.delete,
     PauseRun: pause.pause,
     UnpauseRun: pause.unpause,
+    DeleteRun: retention.delete,
     CompleteDecision: decision.complete,
     CompleteActivity: activity.complete,
     RecordHeartbeat: activity.heartbeat,
@@ -144,7 +144,9 @@ def apply(state: WorkingSet, batch: Batch) -> Applied:
     """Apply the commands in order. Never raises for any command: a bad one is refused, and a run
     that breaks the rules of its own is parked and named."""
     rec = Recorder(state, batch.time_ms, batch.feature_level)
-    ctx = Context(state, batch.time_ms, batch.limits, batch.feature_level, rec.changes.deleted)
+    ctx = Context(
+        state, batch.time_ms, batch.limits, batch.feature_level, forgotten=rec.changes.deleted
+    )
     replies = tuple(
         [Reply(each, _apply_one(ctx, rec, command)) for each, command in batch.commands]
     )
