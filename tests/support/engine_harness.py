@@ -17,6 +17,7 @@ from engine_world import result_problems, world_problems
 from raftflow.engine import digest
 from raftflow.engine.apply import Applied, Touched, apply, touched_keys
 from raftflow.engine.commands import (
+    FEATURE_LEVEL,
     Batch,
     Command,
     CompleteActivity,
@@ -127,6 +128,7 @@ class EngineHarness:
         self, *, limits: Limits = DEFAULT_LIMITS, hot: bool = True, rows: Rows | None = None
     ) -> None:
         self.limits = limits
+        self.feature_level = FEATURE_LEVEL
         self.rows = Rows() if rows is None else rows
         self.hot = hot
         self.index = 0
@@ -148,6 +150,7 @@ class EngineHarness:
             time_ms=self.time_ms,
             commands=tuple((f"c{n}", command) for n, command in enumerate(commands)),
             limits=self.limits,
+            feature_level=self.feature_level,
         )
         if not self.hot:
             self.reload()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import engine_harness as make
@@ -143,6 +144,7 @@ class Player:
         self.harness = harness
         self.batches: list[tuple[int, tuple[Command, ...]]] = []
         self.tokens: list[tuple[str, str, str]] = []  # (namespace, workflow, token), ever granted
+        self.seen: Counter[str] = Counter()  # events, and how runs stood, by name
         self._said: list[Command] = []
         self._delivered: set[tuple[RunKey, int]] = set()
         self._number = 0
@@ -222,6 +224,8 @@ class Player:
                 self.tokens += [(command.namespace, command.workflow_id, each) for each in handed]
             if isinstance(command, cmd.DeliverMessage) and isinstance(reply.answer, Done):
                 self._deliver_once(command)
+        self.seen.update(type(event.body).__name__ for _, event in applied.changes.events)
+        self.seen.update(run.status.name for run in applied.changes.runs.values())
         self._delivered = {d for d in self._delivered if d[0] not in applied.changes.deleted}
 
     def _deliver_once(self, command: cmd.DeliverMessage) -> None:
@@ -405,7 +409,7 @@ class Player:
         out: list[WorkflowCommand] = []
         sequence = len(run.steps) + (1 if op.b != 10 else 3)
         for n in range(op.b % 4):
-            choice = (op.c + n) % 8
+            choice = (op.c + n) % 9
             if choice < 2:
                 retry = RETRIES[(op.a + n) % len(RETRIES)]
                 out.append(
@@ -421,7 +425,7 @@ class Player:
                 )
             elif choice < 4:
                 out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
-            elif choice < 6:
+            elif choice < 7:
                 out.append(
                     cmd.StartChildWorkflow(
                         step_name="c",
@@ -454,6 +458,12 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.grant_decision,
     Player.grant_decision,
     Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.decide,
+    Player.decide,
+    Player.decide,
     Player.decide,
     Player.decide,
     Player.decide,
@@ -465,6 +475,8 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.give_back,
     Player.fire,
     Player.fire,
+    Player.deliver,
+    Player.deliver,
     Player.deliver,
     Player.deliver,
     Player.deliver,
