@@ -48,6 +48,11 @@ class StepView:
     node: str
     leased_ms: int
     retry_at_ms: int
+    # A marker's; a child's (``run_id`` is "" until it was started).
+    marker: str = ""
+    workflow_type: str = ""
+    workflow_id: str = ""
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +117,9 @@ class DecisionTask:
     suggest_continue_as_new_at: int
     steps: tuple[StepView, ...]
     signals: tuple[Signal, ...]
+    cancel_requested_event_id: int = 0  # a graceful cancel; 0: none
+    cancel_requested_ms: int = 0
+    cancel_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +208,9 @@ def decision_task(run: Run, limits: Limits) -> DecisionTask:
         suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
         steps=tuple([step_view(step) for step in run.steps]),
         signals=tuple(run.signals.values()),
+        cancel_requested_event_id=run.cancel_requested_event_id,
+        cancel_requested_ms=run.cancel_requested_ms,
+        cancel_reason=run.cancel_reason,
     )
 
 
@@ -260,6 +271,10 @@ def step_view(step: Step) -> StepView:
         node=task.node,
         leased_ms=task.leased_ms,
         retry_at_ms=task.backoff_until_ms,
+        marker=step.marker,
+        workflow_type=step.workflow_type,
+        workflow_id=step.workflow_id,
+        run_id=step.run_id,
     )
 
 
