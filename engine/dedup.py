@@ -76,7 +76,7 @@ def payload_digest(command: Identified) -> bytes:
         case CreateNamespace():
             return of_parts(f"create_namespace {command.retention_ms}")
         case UpdateNamespace():
-            return of_parts(f"update_namespace {command.retention_ms}", command.namespace)
+            return of_parts(f"update_namespace {command.retention_ms}")
 
 
 def _more_of_start(command: StartRun) -> list[str | bytes]:

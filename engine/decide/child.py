@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import StartChildWorkflow
+from raftflow.engine.decide.cancel import told
 from raftflow.engine.decide.context import Context, step_at, too_large, unregistered
+from raftflow.engine.decide.plan import Plan, Planned, invalid, over_limit
 from raftflow.engine.events import (
     ChildCompleted,
     ChildFailed,
@@ -13,7 +15,6 @@ from raftflow.engine.events import (
     WorkflowTerminated,
 )
 from raftflow.engine.ids import id_problem
-from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import (
     EndChild,
     ReportChild,
@@ -35,11 +36,11 @@ _ENDED_TYPES = {
 }
 
 
-def start(ctx: Context, run: Run, command: StartChildWorkflow) -> ChildStarted | Rejection:
-    """The event of a decision's command. Without an id of its own the child gets one that no other
-    child of any run has."""
+def start(plan: Plan, command: StartChildWorkflow) -> Planned:
+    """Without an id of its own the child gets one that no other child of any run has."""
+    ctx, run = plan.ctx, plan.run
     if problem := too_large("input", len(command.input), ctx.limits.max_payload_bytes):
-        return Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+        return over_limit(problem)
     workflow_id = command.workflow_id or f"{run.key.run_id}.{command.sequence}"
     task_queue = command.task_queue or run.task_queue
     problem = (
@@ -48,10 +49,10 @@ def start(ctx: Context, run: Run, command: StartChildWorkflow) -> ChildStarted |
         or id_problem("task_queue", task_queue)
     )
     if problem:
-        return Rejection(reason=Reason.INVALID_COMMAND, message=problem)
+        return invalid(problem)
     if rejection := unregistered(ctx, run.key.namespace, command.workflow_type):
         return rejection
-    return ChildStarted(
+    started = ChildStarted(
         step_name=command.step_name,
         sequence=command.sequence,
         workflow_type=command.workflow_type,
@@ -60,6 +61,7 @@ def start(ctx: Context, run: Run, command: StartChildWorkflow) -> ChildStarted |
         input=command.input,
         parent_close_policy=command.parent_close_policy,
     )
+    return (started,)
 
 
 def begin(ctx: Context, parent: Run, message: StartChild, run_id: str) -> tuple[Move, ...]:
@@ -108,7 +110,7 @@ def ended(child: Run | None, message: EndChild, parent: Run) -> tuple[Move, ...]
         return ()
     if message.terminate:
         return (WorkflowTerminated(reason=message.reason),)
-    if child.cancel_requested_event_id:
+    if told(child):
         return ()
     return (WorkflowCancelRequested(reason=message.reason),)
 
