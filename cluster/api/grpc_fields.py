@@ -3,6 +3,7 @@ are checked as over JSON, and complaints name the same fields."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,6 +59,14 @@ def attributes(
 def _value(value: pb.AttributeValue) -> Any:
     kind = value.WhichOneof("value")
     return None if kind is None else getattr(value, kind)
+
+
+def plain_attributes(
+    field: str, values: Mapping[str, pb.AttributeValue]
+) -> tuple[tuple[str, str], ...]:
+    """What a list is filtered by: names, and values as plain text."""
+    wanted = attributes(field, values)
+    return tuple([(name, json.loads(text) if text[0] == '"' else text) for name, text in wanted])
 
 
 def shown_attributes(values: Attributes) -> dict[str, pb.AttributeValue]:

@@ -29,6 +29,7 @@ from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.apply import Applied
@@ -285,8 +286,8 @@ class SingleNode:
             and (not wanted.statuses or run.status in wanted.statuses)
             and (not wanted.workflow_type or run.workflow_type == wanted.workflow_type)
             and all(
-                dict(run.search_attributes).get(name) in values
-                for name, values in wanted.attributes
+                plain_text(dict(run.search_attributes).get(name, "null"))[0] == text
+                for name, text in wanted.attributes
             )
             and wanted.query.lower() in f"{run.key.workflow_id}\n{run.workflow_type}".lower()
         ]
