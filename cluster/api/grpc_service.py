@@ -16,9 +16,11 @@ from grpc_health.v1 import _async as aio_health
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
-from raftflow.cluster.api.handlers import runs, tasks
+from raftflow.cluster.api.grpc_fields import request_id, run_of
+from raftflow.cluster.api.handlers import admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
@@ -163,7 +165,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             request.activities, "activities", request, self._namespace(request, context)
         )
         found = await self._wait(poll, tasks.poll_activity, context)
-        return messages.activity_task(found[0], found[1:]) if found else pb.Task()
+        return answers.activity_task(found[0], found[1:]) if found else pb.Task()
 
     @answering
     async def CompleteTask(
@@ -175,7 +177,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         found = await tasks.complete_activity(self.node, command, eager)
         response = pb.CompleteTaskResponse()
         if found and self._received(found, context):
-            response.workflow_task.CopyFrom(messages.decision_task(found[0]))
+            response.workflow_task.CopyFrom(answers.decision_task(found[0]))
         return response
 
     @answering
@@ -229,13 +231,41 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return pb.CancelWorkflowResponse()
 
     @answering
+    async def PauseWorkflow(
+        self, request: pb.PauseWorkflowRequest, context: Context
+    ) -> pb.PauseWorkflowResponse:
+        await runs.change(self.node, messages.pause(request, self._namespace(request, context)))
+        return pb.PauseWorkflowResponse()
+
+    @answering
+    async def UnpauseWorkflow(
+        self, request: pb.UnpauseWorkflowRequest, context: Context
+    ) -> pb.UnpauseWorkflowResponse:
+        await runs.change(self.node, messages.unpause(request, self._namespace(request, context)))
+        return pb.UnpauseWorkflowResponse()
+
+    @answering
+    async def DeleteWorkflow(
+        self, request: pb.DeleteWorkflowRequest, context: Context
+    ) -> pb.DeleteWorkflowResponse:
+        workflow_id, run_id = run_of(request)
+        forgotten = await deletion.delete(
+            self.node,
+            self._namespace(request, context),
+            workflow_id,
+            run_id=run_id,
+            request_id=request_id(request),
+        )
+        return pb.DeleteWorkflowResponse(runs=forgotten)
+
+    @answering
     async def DescribeWorkflow(
         self, request: pb.DescribeWorkflowRequest, context: Context
     ) -> pb.DescribeWorkflowResponse:
-        workflow_id, run_id = messages.run_of(request)
+        workflow_id, run_id = run_of(request)
         namespace = self._namespace(request, context)
         found = await runs.describe(self.node, namespace, workflow_id, run_id)
-        return messages.described(found)
+        return answers.described(found)
 
     @answering
     async def ListWorkflows(
@@ -243,7 +273,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     ) -> pb.ListWorkflowsResponse:
         wanted = messages.run_filter(request, self._namespace(request, context))
         page, index = await runs.list_runs(self.node, wanted)
-        return messages.run_page(page, index)
+        return answers.run_page(page, index)
 
     @answering
     async def GetHistory(
@@ -269,6 +299,28 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             records=page.records,
         )
 
+    # ---- namespaces -----------------------------------------------------------------------------
+
+    @answering
+    async def CreateNamespace(
+        self, request: pb.CreateNamespaceRequest, context: Context
+    ) -> pb.CreateNamespaceResponse:
+        await admin.change_namespace(self.node, messages.create_namespace(request))
+        return pb.CreateNamespaceResponse()
+
+    @answering
+    async def UpdateNamespace(
+        self, request: pb.UpdateNamespaceRequest, context: Context
+    ) -> pb.UpdateNamespaceResponse:
+        await admin.change_namespace(self.node, messages.update_namespace(request))
+        return pb.UpdateNamespaceResponse()
+
+    @answering
+    async def ListNamespaces(
+        self, request: pb.ListNamespacesRequest, context: Context
+    ) -> pb.ListNamespacesResponse:
+        return answers.namespaces(await admin.namespaces(self.node))
+
     # ---- workflow tasks -------------------------------------------------------------------------
 
     @answering
@@ -285,7 +337,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     ) -> pb.WorkflowTask:
         poll = messages.poll(request.types, "types", request, self._namespace(request, context))
         found = await self._wait(poll, tasks.poll_decision, context)
-        return messages.decision_task(found[0], found[1:]) if found else pb.WorkflowTask()
+        return answers.decision_task(found[0], found[1:]) if found else pb.WorkflowTask()
 
     @answering
     async def CompleteWorkflowTask(
@@ -296,12 +348,11 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             self.node,
             messages.decision_token(request, namespace),
             lambda task: messages.decision_answer(request, task, self.node.config),
-            messages.eager(request, namespace),
         )
         if not self._received(found, context):
             found = ()
         return pb.CompleteWorkflowTaskResponse(
-            activity_tasks=[messages.activity_task(task) for task in found]
+            activity_tasks=[answers.activity_task(task) for task in found]
         )
 
     # ---- worker streams -------------------------------------------------------------------------

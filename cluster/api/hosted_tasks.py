@@ -56,7 +56,7 @@ class HostedTasks:
             await tasks.complete_decision(
                 self._node,
                 parse_token(fields, DEFAULT_NAMESPACE),
-                lambda task: parse_answer(fields, task, self._node.config),
+                lambda task: (parse_answer(fields, task, self._node.config), None),
             )
         except ApiError as error:
             if error.reason in _PASSING:

@@ -22,6 +22,7 @@ from typing import Any
 
 import structlog
 
+from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.handlers import tasks
 from raftflow.cluster.api.handlers.common import check_namespace
@@ -265,7 +266,7 @@ class _Stream:
         )
         response = pb.CompleteTaskResponse()
         if found:
-            response.workflow_task.CopyFrom(messages.decision_task(found[0]))
+            response.workflow_task.CopyFrom(answers.decision_task(found[0]))
         return pb.CallOutcome(complete_task=response), found
 
     async def _complete_workflow_task(self, request: pb.CompleteWorkflowTaskRequest) -> Answer:
@@ -274,11 +275,10 @@ class _Stream:
             self._node,
             messages.decision_token(request, namespace),
             lambda task: messages.decision_answer(request, task, self._node.config),
-            messages.eager(request, namespace),
         )
         found = await self._settling(request.task_token, answered)
         response = pb.CompleteWorkflowTaskResponse(
-            activity_tasks=[messages.activity_task(task) for task in found]
+            activity_tasks=[answers.activity_task(task) for task in found]
         )
         return pb.CallOutcome(complete_workflow_task=response), found
 
@@ -366,9 +366,9 @@ class _Stream:
             demand.number = number
             batch = pb.TaskBatch(demand_id=demand_id, number=number)
             if activities:
-                batch.activity_tasks.extend(messages.activity_task(task) for task in found)
+                batch.activity_tasks.extend(answers.activity_task(task) for task in found)
             else:
-                batch.workflow_tasks.extend(messages.decision_task(task) for task in found)
+                batch.workflow_tasks.extend(answers.decision_task(task) for task in found)
             self._send(pb.NodeMessage(tasks=batch), found)
             for task in found:
                 demand.held.add(task.token)

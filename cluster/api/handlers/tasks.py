@@ -35,14 +35,13 @@ async def poll_activity(
 async def complete_decision(
     node: NodeServices,
     task: CompleteDecision,
-    read: Callable[[CompleteDecision], CompleteDecision],
-    eager: Poll | None = None,
+    read: Callable[[CompleteDecision], tuple[CompleteDecision, Poll | None]],
 ) -> Sequence[Any]:
-    """``read`` adds the answer to the task. When that fails the task is offered again, with a
-    growing pause, instead of sitting out its deadline; and the worker is told what is wrong.
-    ``eager`` takes activities that the decision schedules."""
+    """``read`` adds the answer to the task, and says what takes activities that the decision
+    schedules. When that fails the task is offered again, with a growing pause, instead of sitting
+    out its deadline; and the worker is told what is wrong."""
     try:
-        command = read(task)
+        command, eager = read(task)
     except ApiError as problem:
         with contextlib.suppress(ApiError):  # it was not this worker's task any more
             await execute(node, replace(task, unreadable=str(problem)))
