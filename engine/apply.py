@@ -78,6 +78,8 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     DeliverMessage: message.deliver,
 }
 
+_COMPLETIONS = (CompleteDecision, CompleteActivity)
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
@@ -157,7 +159,8 @@ def apply(state: WorkingSet, batch: Batch) -> Applied:
 def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
     verdict = None
     try:
-        if isinstance(command, IDENTIFIED) and command.request_id:
+        if getattr(command, "request_id", ""):
+            assert isinstance(command, IDENTIFIED)
             key = request_key(command)
             assert key is not None
             digest = payload_digest(command)
@@ -176,7 +179,7 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
             evolve(rec, verdict.run, verdict.moves)
         for other, moves in verdict.also:
             evolve(rec, other, moves)
-        if isinstance(command, CompleteDecision | CompleteActivity) and command.eager is not None:
+        if isinstance(command, _COMPLETIONS) and command.eager is not None:
             return _hand_over(rec, command, verdict)
     except MemoryError:
         raise  # of this machine, not of the log: it must not decide what the state is
