@@ -64,9 +64,9 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     SignalRun: signal.signal,
     TerminateRun: run.terminate,
     CancelRun: run.cancel,
-    DeleteRun: retention.delete,
     PauseRun: pause.pause,
     UnpauseRun: pause.unpause,
+    DeleteRun: retention.delete,
     CompleteDecision: decision.complete,
     CompleteActivity: activity.complete,
     RecordHeartbeat: activity.heartbeat,
@@ -77,6 +77,9 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     FireTimer: timer.fire,
     DeliverMessage: message.deliver,
 }
+
+
+_COMPLETIONS = (CompleteDecision, CompleteActivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,9 @@ def apply(state: WorkingSet, batch: Batch) -> Applied:
     """Apply the commands in order. Never raises for any command: a bad one is refused, and a run
     that breaks the rules of its own is parked and named."""
     rec = Recorder(state, batch.time_ms, batch.feature_level)
-    ctx = Context(state, batch.time_ms, batch.limits, batch.feature_level, rec.changes.deleted)
+    ctx = Context(
+        state, batch.time_ms, batch.limits, batch.feature_level, forgotten=rec.changes.deleted
+    )
     replies = tuple(
         [Reply(each, _apply_one(ctx, rec, command)) for each, command in batch.commands]
     )
@@ -172,10 +177,10 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
         verdict = _DECIDE[type(command)](ctx, command)
         if verdict.moves:
             evolve(rec, verdict.run, verdict.moves)
-        for other, moves in verdict.also:
-            evolve(rec, other, moves)
-        if isinstance(command, CompleteDecision | CompleteActivity) and command.eager is not None:
-            return _hand_over(rec, command, verdict)
+            for other, moves in verdict.also:
+                evolve(rec, other, moves)
+            if isinstance(command, _COMPLETIONS) and command.eager is not None:
+                return _hand_over(rec, command, verdict)
     except MemoryError:
         raise  # of this machine, not of the log: it must not decide what the state is
     except Exception as error:  # noqa: BLE001 - rule 7 of DESIGN.md: apply never raises
@@ -186,8 +191,8 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
 def _hand_over(
     rec: Recorder, command: CompleteDecision | CompleteActivity, verdict: Verdict
 ) -> Answer:
-    """Whoever completed a task takes the next ones along. A repeated completion makes no moves, and
-    hands nothing over again."""
+    """Whoever completed a task takes the next ones along. Only who completed it: a repeated
+    completion makes no moves, and a refused one is not done."""
     if verdict.run is None or not isinstance(verdict.answer, Done):
         return verdict.answer
     grants = eager.handed(verdict.run, command, verdict.moves)

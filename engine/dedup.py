@@ -5,8 +5,6 @@ Refused calls are not remembered, since they had no effect: the same id may try 
 
 from __future__ import annotations
 
-from typing import get_args
-
 from raftflow.engine.commands import (
     CancelRun,
     Command,
@@ -28,8 +26,9 @@ from raftflow.engine.state import RequestRecord
 REQUEST_TTL_MS = 10 * 60_000
 
 OfWorkflow = SignalRun | TerminateRun | CancelRun | PauseRun | UnpauseRun | DeleteRun
+OF_WORKFLOW = (SignalRun, TerminateRun, CancelRun, PauseRun, UnpauseRun, DeleteRun)
 Identified = CreateNamespace | UpdateNamespace | StartRun | OfWorkflow
-IDENTIFIED = get_args(Identified)
+IDENTIFIED = (CreateNamespace, UpdateNamespace, StartRun, *OF_WORKFLOW)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
@@ -37,7 +36,7 @@ def request_key(command: Command) -> tuple[str, str] | None:
     sent to a workflow has ids of that workflow; a line feed stands in no id."""
     if not isinstance(command, IDENTIFIED) or not command.request_id:
         return None
-    if isinstance(command, OfWorkflow):
+    if isinstance(command, OF_WORKFLOW):
         return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
     return (command.namespace, command.request_id)
 
@@ -65,7 +64,7 @@ def payload_digest(command: Identified) -> bytes:
         case TerminateRun():
             return of_parts("terminate", command.workflow_id, command.run_id, command.reason)
         case CancelRun():
-            verb = "cancel gracefully" if command.graceful else "cancel"
+            verb = "cancel graceful" if command.graceful else "cancel"
             return of_parts(verb, command.workflow_id, command.run_id, command.reason)
         case PauseRun():
             return of_parts("pause", command.workflow_id, command.run_id, command.reason)
@@ -81,14 +80,13 @@ def payload_digest(command: Identified) -> bytes:
 
 
 def _more_of_start(command: StartRun) -> list[str | bytes]:
-    """What release 0.1 did not know, when it is said."""
     more: list[str | bytes] = []
     if command.search_attributes:
         count = len(command.search_attributes)
         more += [f"attributes {count}", *[p for pair in command.search_attributes for p in pair]]
     if command.memo:
         more += ["memo", command.memo]
-    if command.signal_name or command.signal_payload:
+    if command.signal_name:
         more += ["signal", command.signal_name, command.signal_payload]
     return more
 

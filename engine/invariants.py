@@ -167,10 +167,25 @@ def _step_problems(run: Run, step: Step) -> list[str | None]:
     return found
 
 
+def _resolved_rightly(run: Run, step: Step) -> bool:
+    """By an event of its own; a marker by the event that made it. One that the code cancelled has
+    an event, one that closed with its run has none."""
+    begun, resolved = step.scheduled_event_id, step.resolved_event_id
+    if step.status is StepStatus.SCHEDULED or (
+        step.status is StepStatus.CANCELLED and not run.open and not resolved
+    ):
+        return resolved == 0
+    if step.kind is StepKind.MARKER:
+        return 0 < begun == resolved <= run.history_length
+    return 0 < begun < resolved <= run.history_length
+
+
 def _child_problem(run: Run, step: Step) -> str | None:
     """An open child step wakes its run because the child is about to be started, or was."""
+    if step.arrived:
+        return None
     pending = pending_start(run, step.sequence)
-    if step.arrived or bool(pending) != bool(step.run_id):
+    if bool(pending) != bool(step.run_id):
         return None
     state = "was started and is to be" if pending else "was not started and is not to be"
     return f"the child of step {step.sequence} {state}"
@@ -188,19 +203,6 @@ def _outbox_problem(run: Run) -> str | None:
         if not run.open and message.parent_close_policy is not ParentClosePolicy.ABANDON:
             return f"closed, but the child of step {message.sequence} is still to be started"
     return None
-
-
-def _resolved_rightly(run: Run, step: Step) -> bool:
-    """By an event of its own; a marker by the event that made it. One that the code cancelled has
-    an event, one that closed with its run has none."""
-    begun, resolved = step.scheduled_event_id, step.resolved_event_id
-    if step.status is StepStatus.SCHEDULED or (
-        step.status is StepStatus.CANCELLED and not run.open and not resolved
-    ):
-        return resolved == 0
-    if step.kind is StepKind.MARKER:
-        return 0 < begun == resolved <= run.history_length
-    return 0 < begun < resolved <= run.history_length
 
 
 def _task_problem(which: str, task: Task) -> str | None:

@@ -1,12 +1,19 @@
-"""Steps whose result the workflow's code wants no more."""
+"""Asking a run's code to cancel; steps whose result that code wants no more."""
 
 from __future__ import annotations
 
 from raftflow.engine.commands import CancelStep, RecordMarker
 from raftflow.engine.decide.context import step_at, text_too_large
 from raftflow.engine.decide.plan import Plan, Planned, invalid, over_limit
-from raftflow.engine.events import StepCancelled
-from raftflow.engine.state import StepKind, StepStatus
+from raftflow.engine.events import StepCancelled, WorkflowCancelRequested
+from raftflow.engine.state import Run, StepKind, StepStatus
+
+
+def told(run: Run) -> bool:
+    """Whether the run was asked to cancel, once and for all; its code may not know it yet."""
+    return run.cancel_requested_event_id > 0 or any(
+        isinstance(arrival.body, WorkflowCancelRequested) for arrival in run.arrivals.values()
+    )
 
 
 def step(plan: Plan, command: CancelStep) -> Planned:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import StartChildWorkflow
-from raftflow.engine.decide.context import Context, no_type, step_at, too_large
+from raftflow.engine.decide.cancel import told
+from raftflow.engine.decide.context import Context, step_at, too_large, unregistered
 from raftflow.engine.decide.plan import Plan, Planned, invalid, over_limit
-from raftflow.engine.decide.run import told_to_cancel
 from raftflow.engine.events import (
     ChildCompleted,
     ChildFailed,
@@ -50,8 +50,8 @@ def start(plan: Plan, command: StartChildWorkflow) -> Planned:
     )
     if problem:
         return invalid(problem)
-    if not ctx.has_type(run.key.namespace, command.workflow_type):
-        return no_type(run.key.namespace, command.workflow_type)
+    if rejection := unregistered(ctx, run.key.namespace, command.workflow_type):
+        return rejection
     started = ChildStarted(
         step_name=command.step_name,
         sequence=command.sequence,
@@ -110,7 +110,7 @@ def ended(child: Run | None, message: EndChild, parent: Run) -> tuple[Move, ...]
         return ()
     if message.terminate:
         return (WorkflowTerminated(reason=message.reason),)
-    if told_to_cancel(child):
+    if told(child):
         return ()
     return (WorkflowCancelRequested(reason=message.reason),)
 

@@ -29,9 +29,6 @@ class Context:
     def has_namespace(self, namespace: str) -> bool:
         return namespace == DEFAULT_NAMESPACE or namespace in self.state.catalog.namespaces
 
-    def has_type(self, namespace: str, workflow_type: str) -> bool:
-        return (namespace, workflow_type) in self.state.catalog.types
-
     def run(self, namespace: str, workflow_id: str, run_id: str) -> Run | None:
         """The run named; without a run id, the newest of the workflow id."""
         if not run_id:
@@ -79,7 +76,10 @@ def no_run(workflow_id: str, run_id: str) -> Verdict:
     return refuse(Reason.WORKFLOW_NOT_FOUND, f"there is no workflow {workflow_id!r}{which}")
 
 
-def no_type(namespace: str, workflow_type: str) -> Rejection:
+def unregistered(ctx: Context, namespace: str, workflow_type: str) -> Rejection | None:
+    """Why no run of this type may begin, None when one may."""
+    if (namespace, workflow_type) in ctx.state.catalog.types:
+        return None
     message = (
         f"workflow type {workflow_type!r} is not registered in namespace {namespace!r}:"
         " start a worker that has it, or correct the name"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import CompleteWorkflow, ContinueAsNew, FailWorkflow
-from raftflow.engine.decide.context import no_type, text_too_large, too_large
+from raftflow.engine.decide.context import text_too_large, too_large, unregistered
 from raftflow.engine.decide.plan import Plan, Planned, duration_problem, invalid, over_limit
 from raftflow.engine.events import (
     WorkflowCancelled,
@@ -30,8 +30,8 @@ def continue_as_new(plan: Plan, command: ContinueAsNew) -> Planned:
     )
     if problem:
         return invalid(problem)
-    if not ctx.has_type(run.key.namespace, workflow_type):
-        return no_type(run.key.namespace, workflow_type)
+    if rejection := unregistered(ctx, run.key.namespace, workflow_type):
+        return rejection
     if ctx.used(run.key._replace(run_id=run_id)):
         return invalid(f"run id {run_id!r} was used before")
     continued = WorkflowContinuedAsNew(

@@ -12,6 +12,7 @@ from raftflow.engine.commands import (
     UnpauseRun,
 )
 from raftflow.engine.decide import attributes, signal
+from raftflow.engine.decide import cancel as cancelling
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -19,10 +20,10 @@ from raftflow.engine.decide.context import (
     closed,
     no_namespace,
     no_run,
-    no_type,
     refuse,
     text_too_large,
     too_large,
+    unregistered,
 )
 from raftflow.engine.events import (
     SignalReceived,
@@ -53,19 +54,22 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         return refuse(Reason.LIMIT_EXCEEDED, problem)
     if problem := text_too_large("memo", command.memo, ctx.limits.max_payload_bytes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
-    if refusal := _said_with_it(ctx, command):
-        return Verdict(refusal)
-    if not ctx.has_type(namespace, command.workflow_type):
-        return Verdict(no_type(namespace, command.workflow_type))
+    rejection = attributes.refused((), command.search_attributes)
+    if rejection is None:
+        rejection = unregistered(ctx, namespace, command.workflow_type)
+    if rejection is None and command.signal_name:
+        rejection = signal.problem_of(ctx, command.signal_name, command.signal_payload)
+    if rejection is not None:
+        return Verdict(rejection)
     holder = ctx.run(namespace, command.workflow_id, "")
     if holder is not None:
         if holder.key.run_id == command.run_id:
             return Verdict(Started(command.run_id, True))  # the same call, long ago
         if command.signal_name and holder.open:
-            if problem := signal.full(ctx, holder, command.signal_name):
-                return refuse(Reason.LIMIT_EXCEEDED, problem)
-            answer = Started(holder.key.run_id, False)
-            return Verdict(answer, holder, (_signal_of(command),))
+            moves = signal.arriving(ctx, holder, _signal_of(command))
+            if isinstance(moves, Rejection):
+                return Verdict(moves)
+            return Verdict(Started(holder.key.run_id, False), holder, moves)
         if not _may_start_after(holder, command.id_reuse_policy):
             return _held(holder, command)
     if ctx.used(RunKey(namespace, command.workflow_id, command.run_id)):
@@ -109,7 +113,7 @@ def cancel(ctx: Context, command: CancelRun) -> Verdict:
         return Verdict(closed(run))
     if not command.graceful:
         return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
-    if told_to_cancel(run):
+    if cancelling.told(run):
         return Verdict(DONE)
     return Verdict(DONE, run, (WorkflowCancelRequested(reason=command.reason),))
 
@@ -144,22 +148,9 @@ def _held(holder: Run, command: StartRun) -> Verdict:
     return Verdict(Rejection(reason=Reason.WORKFLOW_ID_IN_USE, message=message, run_id=run_id))
 
 
-def _said_with_it(ctx: Context, command: StartRun) -> Rejection | None:
-    refusal = attributes.refused((), command.search_attributes)
-    if refusal is None and command.signal_name:
-        refusal = signal.refused(ctx, command.signal_name, command.signal_payload)
-    return refusal
-
-
 def _signal_of(command: StartRun) -> SignalReceived:
     return SignalReceived(
         name=command.signal_name, payload=command.signal_payload, request_id=command.request_id
-    )
-
-
-def told_to_cancel(run: Run) -> bool:
-    return run.cancel_requested_event_id > 0 or any(
-        isinstance(arrival.body, WorkflowCancelRequested) for arrival in run.arrivals.values()
     )
 
 

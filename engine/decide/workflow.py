@@ -17,16 +17,7 @@ from raftflow.engine.commands import (
     UpsertSearchAttributes,
     WorkflowCommand,
 )
-from raftflow.engine.decide import (
-    activity,
-    attributes,
-    cancel,
-    child,
-    end,
-    marker,
-    signal,
-    timer,
-)
+from raftflow.engine.decide import activity, attributes, cancel, child, end, marker, signal, timer
 from raftflow.engine.decide.context import Context
 from raftflow.engine.decide.plan import Plan, Planned, StepCommand, invalid, over_limit
 from raftflow.engine.events import (
@@ -53,8 +44,8 @@ _STEPS: dict[type, Planner] = {
     ScheduleActivity: activity.schedule,
     StartTimer: timer.start,
     AwaitSignal: signal.await_signal,
-    StartChildWorkflow: child.start,
     RecordMarker: marker.record,
+    StartChildWorkflow: child.start,
 }
 
 # Commands that do something else.

@@ -20,10 +20,9 @@ def requested(rec: Recorder, run: Run, body: WorkflowCancelRequested) -> None:
 def step_cancelled(rec: Recorder, run: Run, body: StepCancelled) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, len(body.reason))
-    if step.kind is StepKind.CHILD:
+    stop(rec, run, step)
+    if step.kind is StepKind.CHILD and not step.arrived:
         child.unwanted(rec, run, step, body.reason)
-    else:
-        stop(rec, run, step)
     step.error = body.reason
     steps.resolved(rec, run, step, StepStatus.CANCELLED, event_id)
 

@@ -98,8 +98,6 @@ def report(rec: Recorder, run: Run) -> None:
 
 
 def _end(rec: Recorder, run: Run, step: Step, *, terminate: bool, reason: str) -> None:
-    if step.arrived:
-        return  # it has ended
     pending = pending_start(run, step.sequence)
     if pending:
         messages.take_back(rec, run, pending)

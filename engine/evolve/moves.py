@@ -107,11 +107,11 @@ OF_RUN: dict[type, Callable[..., None]] = {
     DecisionRequeued: decision.requeued,
     RunParked: decision.parked,
     RunSuspended: decision.suspended,
+    RunResumed: decision.resumed,
     RunForgotten: retention.forgotten,
     ChildOpened: child.opened,
     MessageDelivered: message.delivered,
     MessageKept: message.kept,
-    RunResumed: decision.resumed,
     ActivityLeased: activity.leased,
     ActivityReturned: activity.returned,
     AttemptExpired: activity.attempt_expired,
@@ -146,12 +146,10 @@ OF_NONE: dict[type, Callable[..., Run | None]] = {
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
     """Make the moves, in order. Those that follow one which makes a run are of that run."""
     for move in moves:
-        make = OF_NONE.get(type(move))
-        if make is not None:
-            subject = make(rec, move)
-        else:
-            assert subject is not None
+        if subject is not None and type(move) in OF_RUN:
             _make(rec, subject, move)
+        else:
+            subject = OF_NONE[type(move)](rec, move)
     if subject is not None and subject.arrivals and subject.decision.state is not TaskState.LEASED:
         _join(rec, subject)
 

@@ -120,12 +120,12 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     run.waits = None
     if run.open_steps:
         for step in run.steps:
-            if step.status is StepStatus.SCHEDULED:
-                if step.kind is StepKind.CHILD:
-                    child.left(rec, run, step, status)
-                else:
-                    stop(rec, run, step)
-                steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
+            if step.status is not StepStatus.SCHEDULED:
+                continue
+            stop(rec, run, step)
+            if step.kind is StepKind.CHILD:
+                child.left(rec, run, step, status)
+            steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
     if run.execution_timeout_ms:
         fire_at_ms = run.started_ms + run.execution_timeout_ms
         rec.disarm(run, TimerKind.EXECUTION_TIMEOUT, 0, fire_at_ms)
