@@ -138,6 +138,7 @@ class Metrics:
             "Open runs found without a live wake-up source.",
             registry=registry,
         )
+        self.spans_sent, self.spans_lost = _span_counters(registry)
         self._requests = Histogram(
             "workflowd_request_seconds",
             "API calls, by operation and gRPC code.",
@@ -175,6 +176,18 @@ class Metrics:
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _span_counters(registry: CollectorRegistry) -> tuple[Counter, Counter]:
+    sent = Counter(
+        "workflowd_trace_spans_sent_total",
+        "Spans that the receiver at otlp_endpoint took.",
+        registry=registry,
+    )
+    lost = Counter(
+        "workflowd_trace_spans_lost_total", "Spans that nobody got.", ["cause"], registry=registry
+    )
+    return sent, lost
 
 
 class _Sampled:

@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from raftflow.cluster.api import grpc_messages as messages
-from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
+from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.handlers import runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
@@ -295,10 +295,10 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     # ---- shared ---------------------------------------------------------------------------------
 
     def _namespace(self, request: Any, context: Context) -> str:
-        if request.namespace:
-            return identify({NAMESPACE_HEADER: request.namespace})
-        named = _metadata(context).get(NAMESPACE_HEADER.lower(), "")
-        return identify({NAMESPACE_HEADER: named})
+        sent = _metadata(context)
+        named = request.namespace or sent.get(NAMESPACE_HEADER.lower(), "")
+        authorization = sent.get("authorization", "")
+        return self.node.tokens.identify({"Authorization": authorization, NAMESPACE_HEADER: named})
 
     def _patience_ms(self, context: Context, most: int) -> int:
         remaining = context.time_remaining()

@@ -18,7 +18,6 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict
 
 from raftflow.cluster.api import json_routes
-from raftflow.cluster.api.auth import identify
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import Connection, ConnectionServer
 from raftflow.cluster.api.json_routes import Answer, Methods, Request, Route
@@ -138,7 +137,7 @@ class HttpServer:
     ) -> Answer:
         if self._stopping:
             raise self._going()
-        namespace = identify(http.headers)
+        namespace = self._node.tokens.identify(http.headers, route.name)
         body = await self._body(http) if http.method == "POST" else b""
         request = Request(
             self._node, self._watch, namespace, workflow_id, query, http.headers, body
@@ -307,6 +306,8 @@ def _refused(error: ApiError) -> web.Response:
     retry_after_ms = error.details.get("retry_after_ms")
     if retry_after_ms is not None:
         headers = {"Retry-After": str(max(1, -(-retry_after_ms // 1_000)))}
+    if error.reason == "UNAUTHENTICATED":
+        headers = {"WWW-Authenticate": "Bearer"}
     return web.Response(
         status=error.situation.http,
         headers={"Content-Type": _JSON, **headers},

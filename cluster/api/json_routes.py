@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from multidict import MultiMapping
+
 from raftflow.cluster.api import views
 from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
 from raftflow.cluster.api.encoding import Rows
@@ -69,7 +71,7 @@ class Request:
     namespace: str
     workflow_id: str
     query_text: str
-    headers: Mapping[str, str]
+    headers: MultiMapping[str]
     body: bytes
 
     def fields(self, known: frozenset[str], later: frozenset[str] = frozenset()) -> Fields:
@@ -175,8 +177,9 @@ async def start(request: Request) -> Answer:
             "id_conflict_policy", IdConflictPolicy, IdConflictPolicy.FAIL
         ),
         request_id=_request_id(fields),
-        traceparent=request.headers.get("traceparent", ""),
-        tracestate=request.headers.get("tracestate", ""),
+        # Several are none, and several lists are one: W3C Trace Context.
+        traceparent=",".join(request.headers.getall("traceparent", ())),
+        tracestate=",".join(request.headers.getall("tracestate", ())),
     )
     run = await runs.start(request.node, command)
     return Answer(
