@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raftflow.cluster.store.errors import CorruptRecord
+from raftflow.engine.commands import Attributes
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RequestRecord, Run, RunStatus
 
@@ -21,6 +22,8 @@ class RunFilter:
     task_queue: str = ""
     started_after_ms: int | None = None
     started_before_ms: int | None = None
+    # Each named search attribute has one of these values (canonical JSON of scalars).
+    attributes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     limit: int = 200
     offset: int = 0
     cursor: str = ""
@@ -36,6 +39,8 @@ class RunSummary:
     updated_ms: int
     closed_ms: int
     history_length: int
+    search_attributes: Attributes = ()
+    memo: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,9 @@ def test_everything_across_a_killed_leader(
     client.start("Holding", "", "lost/holding")
     client.start("Clock", "", "lost/clock")
     waits_for(anywhere, "lost/late", "SIGNAL", "second")
-    wait_for("the activities are out", lambda: seen["lost/cancel/hold"] and seen["lost/holding/hold"])
+    wait_for(
+        "the activities are out", lambda: seen["lost/cancel/hold"] and seen["lost/holding/hold"]
+    )
     leader = cluster.leader()
     cluster.kill(leader)
     client.signal("lost/late", "go", 1, request_id="s1")

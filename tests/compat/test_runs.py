@@ -20,7 +20,7 @@ Through = Callable[[], workflowd.Worker]
 Ended = Callable[..., dict]
 
 
-def refused(status: int) -> "pytest.RaisesExc":
+def refused(status: int) -> pytest.RaisesExc:
     return pytest.raises(Exception, check=lambda error: getattr(error, "status", 0) == status)
 
 
@@ -141,7 +141,11 @@ def test_id_policies(through: Through) -> None:
     with refused(409):
         through().start("Idle", "x", "idle", id_reuse_policy="ALLOW_DUPLICATE_FAILED_ONLY")
     third = through().start("Idle", "x", "idle", id_reuse_policy="ALLOW_DUPLICATE")
-    assert [run["run_id"] for run in through().runs("idle")] == [third["run_id"], second["run_id"], first]
+    assert [run["run_id"] for run in through().runs("idle")] == [
+        third["run_id"],
+        second["run_id"],
+        first,
+    ]
 
 
 @pytest.mark.parametrize("workflow_id", ["a/b c", "é ✓ 🎈", "\"q'", "{id}", "50%", "?x=1#y"])
