@@ -3,6 +3,7 @@ namespaces, signals, traces."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 
@@ -34,7 +35,7 @@ def test_a_chain_of_runs(through: Through, ended: Ended) -> None:
     runs = through().runs("countdown")
     assert [run["status"] for run in runs] == ["COMPLETED"] + ["CONTINUED_AS_NEW"] * 3
     assert (runs[0]["run_id"], runs[-1]["run_id"]) == (last["run_id"], first)
-    for newer, older in zip(runs, runs[1:], strict=False):
+    for newer, older in itertools.pairwise(runs):
         told = through().describe("countdown", older["run_id"])
         assert (told["status"], told["continued_to_run_id"]) == (
             "CONTINUED_AS_NEW",

@@ -151,6 +151,9 @@ async def test_grpc_asks_for_a_token(guarded: Served) -> None:
         with pytest.raises(aio.AioRpcError) as refused:
             await stub.ListWorkflows(pb.ListWorkflowsRequest(namespace="default"), metadata=shop)
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        with pytest.raises(aio.AioRpcError) as refused:
+            await stub.CreateNamespace(pb.CreateNamespaceRequest(name="shop"), metadata=shop)
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
         admin = (("authorization", f"Bearer {ADMIN}"),)
         assert (await stub.StartWorkflow(request, metadata=admin)).started
         health: Any = health_pb2_grpc.HealthStub(channel)  # type: ignore[no-untyped-call]
