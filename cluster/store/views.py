@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from raftflow.cluster.store.errors import CorruptRecord
 from raftflow.engine.commands import Attributes
+from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RequestRecord, Run, RunStatus
 
@@ -22,8 +23,7 @@ class RunFilter:
     task_queue: str = ""
     started_after_ms: int | None = None
     started_before_ms: int | None = None
-    # Each named search attribute has one of these values (canonical JSON of scalars).
-    attributes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()  # name and plain text: a run has all of them
     limit: int = 200
     offset: int = 0
     cursor: str = ""
@@ -91,6 +91,7 @@ class OpenTask:
     leased: bool
     token: str
     duration_ms: int
+    priority: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,24 @@ class TaskPage:
 
     tasks: Sequence[OpenTask]
     cursor: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """Rows of outboxes, as the duties that they are. ``cursor`` None: that was the last page."""
+
+    messages: Sequence[SendMessage]
+    cursor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRun:
+    """A run that may be old enough to go, and its place among the closed ones."""
+
+    key: RunKey
+    closed_ms: int
+    run_no: int
+    history_length: int
 
 
 Counts = Mapping[RunStatus, int]
