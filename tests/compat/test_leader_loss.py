@@ -57,7 +57,7 @@ def test_everything_across_a_killed_leader(
         return wait_for(f"{workflow_id} closed", closed, timeout=40)
 
     for n in range(4):
-        assert json.loads(end(f"lost/saga-{n}")["output"])["shipped"] == "shipped 1"
+        assert json.loads(end(f"lost/saga-{n}")["output"])["sent"] == "sent 1"
         assert end(f"lost/chain-{n}")["output"].startswith("done in")
         assert len(client.runs(f"lost/chain-{n}")) == 5
         assert json.loads(end(f"lost/fan-{n}")["output"]) == [k * k for k in range(20)]

@@ -158,6 +158,8 @@ def test_ids_are_any_text(through: Through, ended: Ended, workflow_id: str) -> N
 
 
 def test_an_id_of_its_own(through: Through) -> None:
+    named = through().start_workflow("Idle", execution_timeout=60)
+    assert through().describe(named)["execution_timeout_ms"] == 60_000
     started = through().start("Idle")
     assert started["workflow_id"].startswith("Idle-")
     assert through().describe(started["workflow_id"])["run_id"] == started["run_id"]

@@ -42,7 +42,7 @@ def _saga(worker: Worker) -> None:
     @worker.workflow("Saga")
     def saga(ctx: Context) -> dict:
         order = ctx.input_as("json")
-        reserved = ctx.activity("reserve", order, decode="json")
+        booked = ctx.activity("book", order, decode="json")
         ctx.sleep("settle", 0.05)
         policy = RetryPolicy(
             max_attempts=3,
@@ -51,35 +51,35 @@ def _saga(worker: Worker) -> None:
             non_retryable_error_types=("Declined",),
         )
         try:
-            paid = ctx.activity("charge", reserved, retry=policy)
+            paid = ctx.activity("pay", booked, retry=policy)
         except ActivityFailure as failure:
-            ctx.activity("release", reserved)
+            ctx.activity("refund", booked)
             said = [failure.step_name, failure.type, str(failure), failure.non_retryable]
             raise WorkflowFailure(json.dumps(said)) from failure
-        return {"paid": paid, "shipped": ctx.activity("ship", reserved)}
+        return {"paid": paid, "sent": ctx.activity("send", booked)}
 
-    @worker.activity("reserve", decode="json")
-    def reserve(order: dict) -> dict:
+    @worker.activity("book", decode="json")
+    def book(order: dict) -> dict:
         return {**order, "held": True}
 
-    @worker.activity("charge", decode="json")
-    def charge(order: dict, info: dict) -> str:
-        seen[info["workflow_id"]].append(("charge", info["attempt"]))
+    @worker.activity("pay", decode="json")
+    def pay(order: dict, info: dict) -> str:
+        seen[info["workflow_id"]].append(("pay", info["attempt"]))
         if order["card"] == "declined":
             raise Declined("no money")
         if order["card"] == "stolen":
             raise NonRetryableError("call the police", error_type="Stolen")
         if order["card"] == "broken" or info["attempt"] < order.get("good_at", 1):
             raise ConnectionError(f"attempt {info['attempt']}")
-        return f"charged at {info['attempt']}"
+        return f"paid at {info['attempt']}"
 
-    @worker.activity("release", decode="json")
-    def release_(order: dict, info: dict) -> None:
-        seen[info["workflow_id"]].append(("release", order["held"]))
+    @worker.activity("refund", decode="json")
+    def refund(order: dict, info: dict) -> None:
+        seen[info["workflow_id"]].append(("refund", order["held"]))
 
-    @worker.activity("ship", decode="json")
-    def ship(order: dict) -> str:
-        return f"shipped {order['id']}"
+    @worker.activity("send", decode="json")
+    def send(order: dict) -> str:
+        return f"sent {order['id']}"
 
 
 def _parallel(worker: Worker) -> None:
@@ -124,7 +124,7 @@ def _races(worker: Worker) -> None:
         try:
             never.result()
         except CancelledFailure as failure:
-            return [failure.step_name, ctx.wait_for_signal("then", "go")]
+            return [failure.step_name, str(failure), ctx.wait_for_signal("then", "go")]
         raise AssertionError("a cancelled wait has no result")
 
 
@@ -239,22 +239,28 @@ def _cancels(worker: Worker) -> None:
 def _timeouts(worker: Worker) -> None:
     @worker.workflow("Timeouts")
     def timeouts(ctx: Context) -> list:
-        attempts = RetryPolicy(max_attempts=2, initial_backoff=0.01)
-        forever = RetryPolicy(max_attempts=1_000, initial_backoff=0.05)
-        slow = ctx.activity_async("overrun", start_to_close_timeout=0.3, retry=attempts)
-        failing = ctx.activity_async("failing", schedule_to_close_timeout=0.5, retry=forever)
+        twice = RetryPolicy(max_attempts=2, initial_backoff=0.01)
+        forever = RetryPolicy(max_attempts=1_000, initial_backoff=0.05, max_backoff=0.1)
+        hopeless = ctx.activity_async("failing", schedule_to_close_timeout=0.5, retry=forever)
+        slow = ctx.activity_async("overrun", start_to_close_timeout=0.3, retry=twice)
+        calls = (
+            hopeless.result,
+            slow.result,
+            lambda: ctx.activity("overrun", start_to_close_timeout=0.1),
+            lambda: ctx.activity("overrun", schedule_to_close_timeout=0.2),
+        )
         kinds = []
-        for future in (slow, failing):
+        for call in calls:
             try:
-                future.result()
+                kinds.append(call())
             except ActivityFailure as failure:
                 kinds.append(failure.type)
         return kinds
 
     @worker.activity("overrun")
     def overrun(_: str, info: dict) -> str:
-        lost = info["lease_lost"].wait(TOO_LONG)
-        seen[info["workflow_id"]].append((info["attempt"], lost, info["cancelled"].is_set()))
+        if info["lease_lost"].wait(TOO_LONG):
+            seen[info["workflow_id"]].append((info["sequence"], info["attempt"]))
         return "too late"
 
     @worker.activity("failing")
