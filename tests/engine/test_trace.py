@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import engine_harness as make
 import pytest
+from engine_harness import EngineHarness
 
 from raftflow.engine import trace
+from raftflow.engine.commands import ContinueAsNew, StartChildWorkflow
+from raftflow.engine.describe import activity_task, decision_task
+from raftflow.engine.limits import DEFAULT_LIMITS
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -91,3 +98,35 @@ def test_a_run_without_a_caller() -> None:
         assert nothing == ""
     assert not trace.sampled("")
     assert not trace.sampled(CALLER.removesuffix("01") + "02")
+
+
+def test_what_workers_children_and_chains_are_told() -> None:
+    harness = EngineHarness()
+    harness.register("Order")
+    run = trace.under(CALLER, "r1")
+    harness.do(replace(make.start("w"), traceparent=run, tracestate="a=1"))
+    child = StartChildWorkflow(
+        step_name="sub",
+        sequence=2,
+        workflow_type="Order",
+        workflow_id="c",
+        input=b"",
+        task_queue="",
+    )
+    token = harness.grant_decision("w")
+    assert decision_task(harness.run("w"), DEFAULT_LIMITS).traceparent == run
+    harness.do(make.complete_decision("w", token, make.activity(1, "pay"), child))
+    harness.grant_activity("w", 1)
+    parent = harness.run("w")
+    task = activity_task(parent, parent.steps[0])
+    assert (task.traceparent, task.tracestate) == (trace.of_step(run, "r1", 1), "a=1")
+    harness.do(make.deliver(parent.key, *next(iter(parent.outbox.items())), new_run_id="c1"))
+    begun = harness.run("c")
+    assert begun.traceparent == trace.under(trace.of_step(run, "r1", 2), "c1")
+    harness.do(make.signal("w", "wake"))
+    token = harness.grant_decision("w")
+    goes_on = make.complete_decision("w", token, ContinueAsNew(input=b""))
+    harness.do(replace(goes_on, new_run_id="r2"))
+    assert harness.run("w").key.run_id == "r2"
+    assert harness.run("w").traceparent == trace.under(CALLER, "r2")
+    assert harness.run("w").tracestate == begun.tracestate == "a=1"
