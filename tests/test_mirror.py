@@ -45,6 +45,7 @@ ELSEWHERE = {
     "cluster/api/grpc_fields.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/grpc_messages.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/handlers/common.py": ROUTES,
+    "cluster/api/handlers/deletion.py": "tests/cluster/api/routes/test_steering.py",
     "cluster/api/handlers/runs.py": ROUTES,
     "cluster/api/handlers/tasks.py": ROUTES,
     "cluster/api/hosted_tasks.py": "tests/e2e/test_hosted.py",

@@ -89,31 +89,10 @@ def show_memo(memo: str) -> dict[str, Any]:
     return shown
 
 
-def wanted_attributes(query: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The `attr.NAME` filters of a list: each with the canonical values that its text may mean
-    (`5` is a number or a string)."""
-    found = []
-    for parameter, text in sorted(query.items()):
-        if not parameter.startswith("attr."):
-            continue
-        name = check_id(parameter, parameter.removeprefix("attr."))
-        found.append((name, meanings(parameter, text)))
-    return tuple(found)
-
-
-def meanings(field: str, text: str) -> tuple[str, ...]:
-    as_text = canonical(field, text)
-    try:
-        value = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return (as_text,)
-    if isinstance(value, bool | int | float):
-        try:
-            return (as_text, canonical(field, value))
-        except ApiError:  # 1e999 is no number of ours
-            return (as_text,)
-    return (as_text,)
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(name)
+def wanted_attributes(query: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The `attr.NAME` filters of a list: names, and values as plain text."""
+    return tuple(
+        (check_id(parameter, parameter.removeprefix("attr.")), text)
+        for parameter, text in sorted(query.items())
+        if parameter.startswith("attr.")
+    )

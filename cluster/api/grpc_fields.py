@@ -3,14 +3,16 @@ are checked as over JSON, and complaints name the same fields."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from raftflow.cluster.api.attributes import parse_attributes, show_attributes
 from raftflow.cluster.api.handlers.common import new_request_id
-from raftflow.cluster.api.limits import MAX_DURATION_MS, check_id
+from raftflow.cluster.api.limits import check_id
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import Attributes
+from raftflow.engine.limits import MAX_DURATION_MS
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
 _INT64 = 1 << 63
@@ -58,6 +60,14 @@ def attributes(
 def _value(value: pb.AttributeValue) -> Any:
     kind = value.WhichOneof("value")
     return None if kind is None else getattr(value, kind)
+
+
+def plain_attributes(
+    field: str, values: Mapping[str, pb.AttributeValue]
+) -> tuple[tuple[str, str], ...]:
+    """What a list is filtered by: names, and values as plain text."""
+    wanted = attributes(field, values)
+    return tuple([(name, json.loads(text) if text[0] == '"' else text) for name, text in wanted])
 
 
 def shown_attributes(values: Attributes) -> dict[str, pb.AttributeValue]:

@@ -15,6 +15,7 @@ from raftflow.cluster.api.grpc_fields import (
     member,
     number,
     optional_id,
+    plain_attributes,
     request_id,
     run_of,
     shown_attributes,
@@ -180,10 +181,7 @@ def run_filter(request: pb.ListWorkflowsRequest, namespace: str) -> RunFilter:
         task_queue=optional_id("task_queue", request.task_queue),
         started_after_ms=request.started_after_ms or None,
         started_before_ms=request.started_before_ms or None,
-        attributes=tuple(
-            (name, (text,))
-            for name, text in attributes("search_attributes", request.search_attributes)
-        ),
+        attributes=plain_attributes("search_attributes", request.search_attributes),
         limit=number("limit", request.limit, most=MAX_LIST_LIMIT) or DEFAULT_LIST_LIMIT,
         offset=number("offset", request.offset, most=MAX_OFFSET),
         cursor=request.cursor,

@@ -6,9 +6,11 @@ Paths are matched undecoded, so that an id may hold slashes (`%2F`) or be `..` (
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
 from urllib.parse import unquote
 
-from raftflow.cluster.api import views
+from raftflow.cluster.api import openapi, views
 from raftflow.cluster.api.decisions import COMPLETION, MAX_SEQUENCE, parse_answer, parse_token
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import common, tasks
@@ -57,6 +59,7 @@ async def register_types(request: Request) -> Answer:
     types = check_types(fields.texts("workflow_types"))
     fields.text("worker_id")
     fields.text("sdk")
+    fields.identifier("request_id", "")
     await common.register_types(
         request.node, RegisterTypes(namespace=request.namespace, workflow_types=types)
     )
@@ -185,7 +188,11 @@ COMPLETE_DECISION = Route(
     name="CompleteWorkflowTask",
     handler=complete_decision,
     summary="Decide: all commands are applied, or none.",
-    body=Object(fields={**COMPLETION, **_BODY_ID}, required=("workflow_id", "task_token")),
+    body=Object(
+        fields={**COMPLETION, **_BODY_ID},
+        required=("workflow_id", "task_token"),
+        exclusive=(("command", "commands"),),
+    ),
     answers={200: ref("Completed")},
     refusals=(
         "WORKFLOW_NOT_FOUND",
@@ -226,6 +233,7 @@ COMPLETE_ACTIVITY = Route(
         },
         required=("workflow_id", "lease_token"),
         payloads=("output",),
+        exclusive=(("output", "error"), ("output_base64", "error")),
     ),
     answers={200: ref("Completed")},
     refusals=("WORKFLOW_NOT_FOUND", "LEASE_LOST", "UNREADABLE"),
@@ -244,6 +252,18 @@ HEARTBEAT = Route(
 )
 
 
+async def describe_api(request: Request) -> Answer:
+    """Needs no token, like health: it says nothing that the documentation does not, and tools ask
+    for it before they know whom to be."""
+    request.query()
+    return Answer(200, _document())
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return openapi.document(templates())
+
+
 # ---- the table ----------------------------------------------------------------------------------
 
 
@@ -259,6 +279,15 @@ PATHS: Mapping[str, Methods] = {
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
     "/api/cluster": {"GET": node.CLUSTER},
+    "/api/openapi.json": {
+        "GET": Route(
+            name="DescribeApi",
+            handler=describe_api,
+            summary="This document.",
+            answers={200: {"type": "object"}},
+            namespaced=False,
+        )
+    },
 }
 
 # Under a collection: what follows the id, "" being the thing itself.

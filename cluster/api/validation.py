@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from raftflow.cluster.api.limits import MAX_DURATION_MS, MAX_NAMES, check_id, check_sentence
+from raftflow.cluster.api.limits import MAX_NAMES, check_id, check_sentence
 from raftflow.cluster.api.payloads import take_payload
 from raftflow.cluster.api.status import ApiError
+from raftflow.engine.limits import MAX_DURATION_MS
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -90,6 +91,8 @@ class Fields:
             return default
         if value is None:
             raise self.bad(name, "is required")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 2.0 is an integer in JSON
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.bad(name, "must be an integer")
         if not least <= value <= most:
