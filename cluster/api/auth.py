@@ -19,7 +19,7 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE, id_problem
 
 NAMESPACE_HEADER = "X-Workflowd-Namespace"
 # By operation, as both APIs name it. What is in neither works within a namespace.
-OPEN = frozenset({"Health", "Ready"})
+OPEN = frozenset({"Health", "Ready", "DescribeApi"})
 WHOLE_CLUSTER = frozenset({"CreateNamespace", "UpdateNamespace", "ListNamespaces"})
 _SCHEME = "bearer"
 _SHORTEST = 16

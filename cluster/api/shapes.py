@@ -38,8 +38,9 @@ def _shape(required: Mapping[str, Schema], **optional: Schema) -> Schema:
     }
 
 
-def _said(status: str, **more: Schema) -> Schema:
-    return _shape({"status": {"type": "string", "enum": [status]}, **more})
+def _said(status: str, optional: Mapping[str, Schema] | None = None, **more: Schema) -> Schema:
+    said: Schema = {"type": "string", "enum": [status]}
+    return _shape({"status": said, **more}, **(optional or {}))
 
 
 _RUN_HEAD = {
@@ -211,7 +212,8 @@ SHAPES: Mapping[str, Schema] = {
         **payload("heartbeat_details"),
     ),
     "ActivityTasks": _shape({"tasks": array(ref("ActivityTask"))}),
-    "Completed": _said("completed"),
+    "DecisionCompleted": _said("completed", {"activity_tasks": array(ref("ActivityTask"))}),
+    "ActivityCompleted": _said("completed", {"workflow_task": ref("WorkflowTask")}),
     "Extended": _said("extended"),
     "Namespace": _shape({"name": ID, "retention_ms": COUNT}, created_at=TIME),
     "Namespaces": _shape({"namespaces": array(ref("Namespace"))}),
