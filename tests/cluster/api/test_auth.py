@@ -147,6 +147,9 @@ async def test_grpc_asks_for_a_token(guarded: Served) -> None:
             with pytest.raises(aio.AioRpcError) as refused:
                 await stub.StartWorkflow(request, metadata=metadata)
             assert refused.value.code() is code
+        with pytest.raises(aio.AioRpcError) as refused:
+            await stub.WorkerStream(iter(())).read()
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         shop = (("authorization", f"Bearer {SHOP}"),)
         with pytest.raises(aio.AioRpcError) as refused:
             await stub.ListWorkflows(pb.ListWorkflowsRequest(namespace="default"), metadata=shop)
