@@ -250,17 +250,3 @@ class _Sampled:
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
-
-
-def _deleted_and_pending(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
-    deleted = Counter(
-        "workflowd_workflows_deleted_total",
-        "Closed runs forgotten: somebody asked, or their namespace's retention passed.",
-        registry=registry,
-    )
-    pending = Gauge(
-        "workflowd_outbox_pending",
-        "Messages between runs (start, end and outcome of children) that the leader delivers.",
-        registry=registry,
-    )
-    return deleted, pending
