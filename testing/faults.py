@@ -1,0 +1,116 @@
+"""Faults that every workflow has to survive, one at a time and all at once.
+
+A scenario is a function that gets a fresh environment, does to it what a user would do, and returns
+the run; beside it, it may return what the world looks like afterwards. It is run once in peace and
+then with each fault; everything must come out the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from raftflow.testing.deployment import Source
+from raftflow.testing.environment import Environment
+from raftflow.testing.plan import EVERYWHERE, Harm, Plan
+from raftflow.testing.run import Run
+
+Scenario = Callable[[Environment], object]
+
+# What may differ: moments, who worked, at which attempt, and ids that are drawn.
+_BY_CHANCE = frozenset(
+    {"time", "started_at", "fire_at", "worker_id", "node", "attempt", "run_id", "new_run_id"}
+)
+
+
+class Broken(AssertionError):
+    """A fault changed what came out; the message names it and the boundary."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    status: str
+    output: str
+    world: Any
+    history: list[str]
+
+
+def crash_everywhere(scenario: Scenario, *code: Source) -> list[str]:
+    """Crash the worker and the node at every event boundary.
+
+    At each decision the worker dies before its answer arrives; the node forgets everything and
+    applies its log again; another worker makes the decision again from history, must decide the
+    same, and sends it twice. Each activity is given back by a dying worker before it ran, and
+    reports twice. The history has to come out the same. Returns the boundaries.
+    """
+    return _try_everywhere(scenario, code, Harm.CRASH, same_history=True)
+
+
+def duplicate_activities(
+    scenario: Scenario, *code: Source, same_history: bool = False
+) -> list[str]:
+    """Run each activity twice, as at-least-once allows.
+
+    When the step has another attempt, the worker works, is taken for dead and answers too late; the
+    next attempt does the work again. Else two workers do the same work under one lease. The run and
+    the world have to come out the same.
+    """
+    return _try_everywhere(scenario, code, Harm.TWICE, same_history=same_history)
+
+
+def _try_everywhere(
+    scenario: Scenario, code: tuple[Source, ...], harm: Harm, *, same_history: bool
+) -> list[str]:
+    peace = _play(scenario, code, Plan())
+    probe = Plan(harm, at=-1)
+    _play(scenario, code, probe)
+    boundaries = probe.boundaries
+    for at, boundary in enumerate(boundaries, start=1):
+        _compare(scenario, code, peace, Plan(harm, at), boundary, same_history=same_history)
+    _compare(
+        scenario, code, peace, Plan(harm, EVERYWHERE), "every boundary", same_history=same_history
+    )
+    return boundaries
+
+
+def _compare(
+    scenario: Scenario,
+    code: tuple[Source, ...],
+    peace: _Outcome,
+    plan: Plan,
+    boundary: str,
+    *,
+    same_history: bool,
+) -> None:
+    where = f"{plan.harm.value} at {boundary}"
+    try:
+        outcome = _play(scenario, code, plan)
+    except Exception as error:
+        raise Broken(f"{where}: {error}") from error
+    for what in ("status", "output", "world"):
+        before, after = getattr(peace, what), getattr(outcome, what)
+        if before != after:
+            raise Broken(f"{where}: the {what} is {after!r}, without it {before!r}")
+    if same_history and outcome.history != peace.history:
+        lines = unified_diff(peace.history, outcome.history, "without it", "with it", lineterm="")
+        raise Broken("\n".join([f"{where}: the history is another one", *lines]))
+
+
+def _play(scenario: Scenario, code: tuple[Source, ...], plan: Plan) -> _Outcome:
+    env = Environment(*code, plan=plan)
+    returned = scenario(env)
+    run, world = returned if isinstance(returned, tuple) else (returned, None)
+    if not isinstance(run, Run):
+        raise TypeError("a scenario returns its run, or its run and what the world looks like")
+    env.finish(run)
+    last = run.newest
+    shown = last.describe()
+    output = shown.get("output", shown.get("output_base64", ""))
+    return _Outcome(last.status, output, world, [_line(event) for event in run.history])
+
+
+def _line(event: dict[str, Any]) -> str:
+    return json.dumps({name: value for name, value in event.items() if name not in _BY_CHANCE})

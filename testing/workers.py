@@ -1,0 +1,369 @@
+"""The workers of the environment: they take tasks as JSON and answer in JSON, as over the wire."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from raftflow.cluster.api import views
+from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
+from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.api.validation import Fields
+from raftflow.cluster.config import Config
+from raftflow.engine import describe
+from raftflow.engine.commands import (
+    CompleteActivity,
+    CompleteDecision,
+    ContinueAsNew,
+    ExpireLease,
+    GrantActivity,
+    GrantDecision,
+    RecordHeartbeat,
+    ReturnTask,
+)
+from raftflow.engine.deadlines import outlasts
+from raftflow.engine.decide.lease import LEASE_EXPIRED_TYPE
+from raftflow.engine.effects import OfferActivity
+from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
+from raftflow.engine.rejections import Answer, Granted, Reason, Rejection
+from raftflow.engine.retry import backoff_ms, may_retry
+from raftflow.engine.state import Step
+from raftflow.testing.deployment import Deployment
+from raftflow.testing.fakes import Fate, Later
+from raftflow.testing.node import Node
+from raftflow.testing.plan import Harm, Plan
+from raftflow.testing.run import as_json
+from raftflow_sdk import ActivityInfo, NondeterminismError
+from raftflow_sdk.leases import Heartbeats
+from raftflow_sdk.replay import decide
+
+_WORKER = "test-worker"
+_NODE = "n1"
+# A worker that a fault killed is missed at once, so that all others keep their times.
+_SHORT_LEASE_MS = 1
+
+_OUTCOME_FIELDS = frozenset(
+    {
+        "workflow_id",
+        "step_name",
+        "sequence",
+        "lease_token",
+        "output",
+        "output_base64",
+        "error",
+        "error_type",
+        "non_retryable",
+        "next_retry_delay_ms",
+    }
+)
+
+
+class BadDecision(AssertionError):
+    """The engine refused what a workflow decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A workflow task and the answer to it."""
+
+    task: dict[str, Any]
+    answer: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Due:
+    """What a worker does later: it answers, or (``answer`` is None) it is missed."""
+
+    at_ms: int
+    number: int
+    token: str
+    answer: dict[str, Any] | None
+
+
+class Workers:
+    """One worker after another, never two at a time. ``decisions`` and ``calls`` are what they
+    were given and did."""
+
+    def __init__(self, node: Node, deployment: Deployment, config: Config, plan: Plan) -> None:
+        self.decisions: list[Decision] = []
+        self.calls: list[dict[str, Any]] = []
+        self._node = node
+        self._deployment = deployment
+        self._config = config
+        self._plan = plan
+        self._due: list[_Due] = []
+        self._turns: dict[str, int] = {}
+        self._harmed: set[tuple[RunKey, int]] = set()
+        self._numbers = itertools.count(1)
+
+    def moments(self) -> list[int]:
+        """When something is due that workers do by themselves."""
+        return [each.at_ms for each in self._due[:1]]
+
+    def work(self) -> bool:
+        """Do the next thing that can be done now; False when there is none."""
+        if self._due and self._due[0].at_ms <= self._node.time_ms:
+            self._do_due(heapq.heappop(self._due))
+            return True
+        for key, offer in self._node.decisions.items():
+            if offer.workflow_type in self._deployment.workflows:
+                self._decide(key)
+                return True
+        offers = sorted(self._node.activities.values(), key=lambda each: each.priority)
+        for offer_ in offers:
+            turn = self._turns.get(offer_.step_name, 0)
+            outcome = self._deployment.outcome_of(offer_.step_name, turn)
+            if outcome is not Fate.NOBODY:
+                self._attempt(offer_, outcome)
+                return True
+        return False
+
+    # ---- workflow tasks ------------------------------------------------------------------------
+
+    def _decide(self, key: RunKey) -> None:
+        workflow_id, seen = key.workflow_id, self._node.run(key).history_length
+        what = f"the decision of workflow {workflow_id!r} on {seen} events"
+        if not self._plan.strikes(Harm.CRASH, what):
+            self._complete_decision(self._decision(self._take_decision(key)))
+            return
+        lost = self._decision(self._take_decision(key, _SHORT_LEASE_MS))
+        self._miss(lost.task["task_token"])
+        self._node.restart()
+        again = self._decision(self._take_decision(key))
+        _check_same(what, lost.answer, again.answer)
+        self._complete_decision(again)
+        self._complete_decision(again)  # the answer to the first call was lost
+
+    def _take_decision(self, key: RunKey, timeout_ms: int = 0) -> dict[str, Any]:
+        command = GrantDecision(
+            namespace=key.namespace,
+            workflow_id=key.workflow_id,
+            run_id=key.run_id,
+            nonce=f"d{next(self._numbers)}",
+            worker_id=_WORKER,
+            node=_NODE,
+            poll_id="",
+            timeout_ms=timeout_ms or self._config.decision_timeout_ms,
+        )
+        assert isinstance(self._node.execute(command), Granted)
+        task = describe.decision_task(self._node.run(key), self._node.limits)
+        return as_json(views.decision_task(task))
+
+    def _decision(self, task: dict[str, Any]) -> Decision:
+        code = self._deployment.workflows[task["workflow_type"]]
+        answer = decide(code.run, task, decode=code.decode)
+        return Decision(task, json.loads(json.dumps(answer)))
+
+    def _complete_decision(self, decision: Decision) -> None:
+        fields = Fields(decision.answer, COMPLETION_FIELDS)
+        command = parse_token(fields, DEFAULT_NAMESPACE)
+        try:
+            command = self._with_new_run(parse_answer(fields, command, self._config))
+        except ApiError as error:
+            self._node.execute(replace(command, unreadable=str(error)))
+            raise BadDecision(_refused(decision, str(error))) from error
+        self.decisions.append(decision)
+        answer = self._node.execute(command)
+        if isinstance(answer, Rejection) and answer.reason is not Reason.LIMIT_EXCEEDED:
+            raise BadDecision(_refused(decision, answer.message))
+        if command.nondeterminism:
+            raise NondeterminismError(command.replay_error)
+
+    def _with_new_run(self, command: CompleteDecision) -> CompleteDecision:
+        if any(isinstance(each, ContinueAsNew) for each in command.commands):
+            return replace(command, new_run_id=f"c{next(self._numbers):031x}")
+        return command
+
+    # ---- activity tasks ------------------------------------------------------------------------
+
+    def _attempt(self, offer: OfferActivity, outcome: object) -> None:
+        what = f"attempt {offer.attempt} of activity {offer.step_name!r} (sequence {offer.sequence}"
+        what += f" of workflow {offer.run.workflow_id!r})"
+        if self._plan.strikes(Harm.CRASH, what):
+            self._give_back(self._take_activity(offer))
+            self._node.restart()
+        elif (
+            (offer.run, offer.sequence) not in self._harmed
+            and _gives_result(outcome)
+            and self._plan.strikes(Harm.TWICE, what)
+        ):
+            self._harmed.add((offer.run, offer.sequence))
+            if self._may_be_missed(offer):
+                self._run_and_be_missed(offer, outcome)
+                return
+            task = self._take_activity(offer)
+            self._finish(task, outcome)
+            self._complete_activity(self._run(task, outcome))  # somebody else had it, too
+            return
+        task = self._take_activity(offer)
+        self._finish(task, outcome)
+
+    def _finish(self, task: dict[str, Any], outcome: object) -> None:
+        """Run the code, and answer now or when the time has come."""
+        name, token = task["step_name"], task["lease_token"]
+        self._turns[name] = self._turns.get(name, 0) + 1
+        match outcome:
+            case Fate.HANGS:
+                self.calls.append(task)
+            case Fate.DIES:
+                self.calls.append(task)
+                self._later(task["lease_duration_ms"], token, None)
+            case Later():
+                self._later(outcome.after_ms, token, self._run(task, outcome.outcome))
+            case _:
+                answer = self._run(task, outcome)
+                self._complete_activity(answer)
+                if self._plan.harm is Harm.CRASH:
+                    self._complete_activity(answer)
+
+    def _run_and_be_missed(self, offer: OfferActivity, outcome: object) -> None:
+        """The worker does the work and is taken for dead: its answer comes too late."""
+        task = self._take_activity(offer, _SHORT_LEASE_MS)
+        while isinstance(outcome, Later):
+            outcome = outcome.outcome
+        answer = self._run(task, outcome)
+        self._miss(task["lease_token"])
+        late = self._complete_activity(answer)
+        assert isinstance(late, Rejection), "a completion was taken after its lease had ended"
+        assert late.reason is Reason.LEASE_LOST, late
+
+    def _run(self, task: dict[str, Any], outcome: object) -> dict[str, Any]:
+        """Run the code or the fake; the body of the completion."""
+        token = task["lease_token"]
+        self.calls.append(task)
+        info = ActivityInfo(task, cast(Heartbeats, _Beats(self._node, token)))
+
+        def lose(cancelled: bool) -> None:
+            if cancelled:
+                info.cancelled.set()
+            info.lease_lost.set()
+
+        self._node.watchers[token] = lose
+        try:
+            fields = self._deployment.run(task["step_name"], outcome, task, info)
+        finally:
+            self._node.watchers.pop(token, None)
+        named = ("workflow_id", "step_name", "sequence", "lease_token")
+        answer: dict[str, Any] = json.loads(json.dumps({k: task[k] for k in named} | fields))
+        return answer
+
+    def _take_activity(self, offer: OfferActivity, duration_ms: int = 0) -> dict[str, Any]:
+        key = offer.run
+        command = GrantActivity(
+            namespace=key.namespace,
+            workflow_id=key.workflow_id,
+            run_id=key.run_id,
+            sequence=offer.sequence,
+            attempt=offer.attempt,
+            nonce=f"a{next(self._numbers)}",
+            worker_id=_WORKER,
+            node=_NODE,
+            poll_id="",
+            duration_ms=duration_ms or self._config.lease_ms,
+        )
+        assert isinstance(self._node.execute(command), Granted)
+        run = self._node.run(key)
+        task = describe.activity_task(run, run.steps[offer.sequence - 1])
+        return as_json(views.activity_task(task))
+
+    def _complete_activity(self, body: dict[str, Any]) -> Answer:
+        fields = Fields(body, _OUTCOME_FIELDS)
+        return self._node.execute(
+            CompleteActivity(
+                namespace=DEFAULT_NAMESPACE,
+                workflow_id=fields.identifier("workflow_id"),
+                step_name=fields.identifier("step_name"),
+                sequence=fields.integer("sequence"),
+                lease_token=fields.identifier("lease_token"),
+                failed=fields.values.get("error") is not None,
+                output=fields.payload("output") or b"",
+                error=fields.text("error"),
+                error_type=fields.text("error_type"),
+                non_retryable=fields.flag("non_retryable"),
+                next_retry_delay_ms=fields.integer("next_retry_delay_ms", -1, least=-1),
+            )
+        )
+
+    def _give_back(self, task: dict[str, Any]) -> None:
+        self._node.execute(
+            ReturnTask(
+                namespace=DEFAULT_NAMESPACE,
+                workflow_id=task["workflow_id"],
+                token=task["lease_token"],
+            )
+        )
+
+    def _may_be_missed(self, offer: OfferActivity) -> bool:
+        """Whether another attempt would follow."""
+        step: Step = self._node.run(offer.run).steps[offer.sequence - 1]
+        error_type = LEASE_EXPIRED_TYPE
+        again = may_retry(
+            step.retry, attempts=offer.attempt, error_type=error_type, non_retryable=False
+        )
+        pause_ms = _SHORT_LEASE_MS + backoff_ms(step.retry, offer.attempt)
+        return again and outlasts(step, self._node.time_ms + pause_ms)
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def _later(self, after_ms: int, token: str, answer: dict[str, Any] | None) -> None:
+        at_ms = self._node.time_ms + after_ms
+        heapq.heappush(self._due, _Due(at_ms, next(self._numbers), token, answer))
+
+    def _do_due(self, due: _Due) -> None:
+        if due.answer is not None:
+            self._complete_activity(due.answer)
+        elif due.token in self._node.leases:
+            self._miss(due.token)
+
+    def _miss(self, token: str) -> None:
+        """The lease runs out, at its very end."""
+        hold = self._node.leases[token]
+        ends_ms = hold.held_since_ms + hold.lease.duration_ms
+        self._node.time_ms = max(self._node.time_ms, ends_ms)
+        run = hold.lease.run
+        self._node.execute(
+            ExpireLease(namespace=run.namespace, workflow_id=run.workflow_id, token=token)
+        )
+
+
+class _Beats:
+    """Details that activity code reports are recorded at once."""
+
+    def __init__(self, node: Node, token: str) -> None:
+        self._node = node
+        self._token = token
+
+    def hasten(self, info: ActivityInfo) -> None:
+        details = info.take_details()
+        self._node.execute(
+            RecordHeartbeat(
+                namespace=DEFAULT_NAMESPACE,
+                workflow_id=info.workflow_id,
+                lease_token=self._token,
+                details=details or b"",
+            )
+        )
+
+
+def _gives_result(outcome: object) -> bool:
+    return not isinstance(outcome, Fate)
+
+
+def _check_same(what: str, lost: dict[str, Any], again: dict[str, Any]) -> None:
+    """A decision is a function of its history alone."""
+    decided = [{k: v for k, v in each.items() if k != "task_token"} for each in (lost, again)]
+    if decided[0] != decided[1]:
+        raise NondeterminismError(
+            f"{what} was lost and made again, differently:\n"
+            f"  first  {json.dumps(decided[0])}\n  then   {json.dumps(decided[1])}"
+        )
+
+
+def _refused(decision: Decision, why: str) -> str:
+    return (
+        f"the decision of workflow {decision.task['workflow_id']!r} on "
+        f"{decision.task['history_length']} events was refused: {why}"
+    )
