@@ -7,9 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from raftflow.engine.commands import TimerKind
+from raftflow.engine.commands import ParentClosePolicy, TimerKind
 from raftflow.engine.deadlines import deadline_of
-from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus, Task, TaskState
+from raftflow.engine.outbox import pending_start
+from raftflow.engine.state import (
+    Run,
+    RunStatus,
+    StartChild,
+    Step,
+    StepKind,
+    StepStatus,
+    Task,
+    TaskState,
+)
 
 Timers = Mapping[tuple[TimerKind, int], int]  # (kind, sequence) → when the timer fires
 
@@ -58,6 +68,7 @@ def problems(run: Run, timers: Timers) -> list[str]:
         found.append("closed, but a workflow task is left")
     if bool(run.closed_ms) == run.open:
         found.append(f"{run.status.name}, but closed at {run.closed_ms}")
+    found.append(_outbox_problem(run))
     for position, step in enumerate(run.steps, start=1):
         if step.sequence != position:
             found.append(f"step {position} has sequence {step.sequence}")
@@ -102,11 +113,36 @@ def _step_problems(run: Run, step: Step) -> list[str | None]:
         begun = step.attempts if state is TaskState.LEASED else step.attempts + 1
         if step.task.attempt != begun:
             found.append(f"{which} offers attempt {step.task.attempt}, {step.attempts} began")
+    if is_open and step.kind is StepKind.CHILD:
+        found.append(_child_problem(run, step))
     if is_open and step.kind is StepKind.SIGNAL:
         wanted = [s.event_id for s in run.signals.values() if s.name == step.signal_name]
         if wanted:
             found.append(f"{which} waits for a signal that is here: event {wanted[0]}")
     return found
+
+
+def _child_problem(run: Run, step: Step) -> str | None:
+    """An open child step wakes its run because the child is about to be started, or was."""
+    pending = pending_start(run, step.sequence)
+    if bool(pending) != bool(step.run_id):
+        return None
+    state = "was started and is to be" if pending else "was not started and is not to be"
+    return f"the child of step {step.sequence} {state}"
+
+
+def _outbox_problem(run: Run) -> str | None:
+    numbers = list(run.outbox)
+    if numbers != sorted(numbers) or (numbers and not 0 < numbers[0] <= numbers[-1]):
+        return f"the outbox is out of order: {numbers}"
+    if numbers and numbers[-1] > run.messages_sent:
+        return f"{run.messages_sent} messages were sent, but number {numbers[-1]} waits"
+    for message in run.outbox.values():
+        if not isinstance(message, StartChild):
+            continue
+        if not run.open and message.parent_close_policy is not ParentClosePolicy.ABANDON:
+            return f"closed, but the child of step {message.sequence} is still to be started"
+    return None
 
 
 def _task_problem(which: str, task: Task) -> str | None:

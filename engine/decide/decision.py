@@ -6,11 +6,16 @@ from itertools import islice
 
 from raftflow.engine.commands import (
     AwaitSignal,
+    CancelStep,
     CompleteDecision,
     CompleteWorkflow,
+    ContinueAsNew,
     FailWorkflow,
+    RecordMarker,
     ScheduleActivity,
+    StartChildWorkflow,
     StartTimer,
+    UpsertSearchAttributes,
     WorkflowCommand,
 )
 from raftflow.engine.decide import workflow
@@ -67,10 +72,10 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
         return Verdict(rejection, run, (_refusal(run),))
     if command.replay_error:
         return _replay_failed(ctx, run, command)
-    translated = workflow.translate(ctx, run, command.commands)
+    translated = workflow.translate(ctx, run, command.commands, command.new_run_id)
     if isinstance(translated, Rejection):
         return Verdict(translated, run, (_refusal(run),))
-    if problem := workflow.history_problem(ctx, run, command.commands, len(translated)):
+    if problem := workflow.history_problem(ctx, run, translated):
         rejection = Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
         return Verdict(rejection, run, (RunSuspended(problem),))
     return Verdict(DONE, run, (DecisionApplied(outcome_of(command)), *translated))
@@ -145,14 +150,31 @@ def _parts(command: WorkflowCommand) -> tuple[str | bytes, ...]:
                 f"{retry.max_attempts} {retry.initial_backoff_ms} {retry.max_backoff_ms} "
                 f"{retry.backoff_coefficient_milli} {len(retry.non_retryable_error_types)}"
             )
+            if command.priority != 3 or retry.jitter_milli:  # release 0.1 knew neither
+                numbers += f" {command.priority} {retry.jitter_milli}"
             named = (command.step_name, command.task_queue, *retry.non_retryable_error_types)
             return (numbers, command.input, *named)
         case StartTimer():
             return (f"start_timer {command.sequence} {command.delay_ms}", command.step_name)
         case AwaitSignal():
             return (f"await_signal {command.sequence}", command.step_name, command.signal_name)
+        case RecordMarker():
+            named = (command.step_name, command.marker)
+            return (f"record_marker {command.sequence}", *named, command.data)
+        case StartChildWorkflow():
+            numbers = f"start_child_workflow {command.sequence} {int(command.parent_close_policy)}"
+            named = (command.step_name, command.workflow_type, command.workflow_id)
+            return (numbers, *named, command.task_queue, command.input)
+        case CancelStep():
+            return (f"cancel_step {command.sequence}", command.step_name, command.reason)
+        case UpsertSearchAttributes():
+            pairs = [text for pair in command.attributes for text in pair]
+            return (f"upsert_search_attributes {len(pairs)}", *pairs)
         case CompleteWorkflow():
             return ("complete_workflow", command.output)
         case FailWorkflow():
             verb = "fail_workflow cancelled" if command.cancelled else "fail_workflow"
             return (verb, command.error, command.error_type)
+        case ContinueAsNew():
+            verb = f"continue_as_new {command.execution_timeout_ms}"
+            return (verb, command.workflow_type, command.task_queue, command.input)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raftflow.engine.events import (
+    ChildCompleted,
+    ChildFailed,
+    ChildStarted,
     SignalAwaited,
     SignalConsumed,
     SignalReceived,
@@ -20,7 +23,17 @@ from raftflow.engine.events import (
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import activity, decision, namespace, run, signal, timer
+from raftflow.engine.evolve import (
+    activity,
+    child,
+    decision,
+    message,
+    namespace,
+    retention,
+    run,
+    signal,
+    timer,
+)
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import (
@@ -30,6 +43,7 @@ from raftflow.engine.transitions import (
     ActivityWithdrawn,
     AttemptExpired,
     AttemptFailed,
+    ChildOpened,
     DecisionApplied,
     DecisionExpired,
     DecisionLeased,
@@ -39,8 +53,12 @@ from raftflow.engine.transitions import (
     DecisionStaled,
     HeartbeatRecorded,
     LeaseKept,
+    MessageDelivered,
+    MessageKept,
     Move,
     NamespaceCreated,
+    NamespaceUpdated,
+    RunForgotten,
     RunParked,
     RunSuspended,
     TimerKept,
@@ -59,6 +77,9 @@ OF_RUN: dict[type, Callable[..., None]] = {
     StepFailed: activity.failed,
     TimerStarted: timer.started,
     TimerFired: timer.fired,
+    ChildStarted: child.started,
+    ChildCompleted: child.completed,
+    ChildFailed: child.failed,
     SignalAwaited: signal.awaited,
     SignalReceived: signal.received,
     SignalConsumed: signal.consumed,
@@ -71,6 +92,10 @@ OF_RUN: dict[type, Callable[..., None]] = {
     DecisionRequeued: decision.requeued,
     RunParked: decision.parked,
     RunSuspended: decision.suspended,
+    RunForgotten: retention.forgotten,
+    ChildOpened: child.opened,
+    MessageDelivered: message.delivered,
+    MessageKept: message.kept,
     ActivityLeased: activity.leased,
     ActivityReturned: activity.returned,
     AttemptExpired: activity.attempt_expired,
@@ -82,19 +107,20 @@ OF_RUN: dict[type, Callable[..., None]] = {
     LeaseKept: activity.lease_kept,
 }
 
-# Moves of no run, or that make one.
-OF_NONE: dict[type, Callable[..., object]] = {
+# Moves of no run, or that make one: then they return it.
+OF_NONE: dict[type, Callable[..., Run | None]] = {
     WorkflowStarted: run.started,
     NamespaceCreated: namespace.created,
+    NamespaceUpdated: namespace.updated,
     TypesRegistered: namespace.types_registered,
 }
 
 
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
-    """Make the moves, in order."""
-    if subject is None:
-        for move in moves:
-            OF_NONE[type(move)](rec, move)
-    else:
-        for move in moves:
-            OF_RUN[type(move)](rec, subject, move)
+    """Make the moves, in order. Those that follow one which makes a run are of that run."""
+    for move in moves:
+        make = OF_RUN.get(type(move))
+        if make is None:
+            subject = OF_NONE[type(move)](rec, move)
+        else:
+            make(rec, subject, move)

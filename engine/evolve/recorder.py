@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.effects import (
     ArmTimer,
@@ -13,7 +15,7 @@ from raftflow.engine.effects import (
 )
 from raftflow.engine.events import Event, EventBody
 from raftflow.engine.ids import RunKey
-from raftflow.engine.state import Changes, Run, Step, Task, TimerRow, WorkingSet
+from raftflow.engine.state import Changes, Message, Run, Step, Task, TimerRow, WorkingSet
 
 # What an event costs beside its payload, roughly: history_bytes is a bound, not a measurement.
 EVENT_OVERHEAD_BYTES = 64
@@ -48,6 +50,24 @@ class Recorder:
 
     def step(self, run: Run, step: Step) -> None:
         self.changes.steps[run.key, step.sequence] = step
+
+    def outbox(self, run: Run, number: int, message: Message | None) -> None:
+        self.changes.outbox[run.key, number] = message
+
+    def forget(self, run: Run) -> None:
+        """All rows of the run go, those with what this batch changed in it."""
+        key, changes = run.key, self.changes
+        changes.deleted[key] = None
+        changes.runs.pop(key, None)
+        changes.events = [row for row in changes.events if row[0] != key]
+        for rows in (
+            changes.steps,
+            changes.signals,
+            changes.arrivals,
+            changes.outbox,
+            changes.timers,
+        ):
+            _drop_rows(rows, key)
 
     def arm(self, run: Run, kind: TimerKind, sequence: int, fire_at_ms: int) -> None:
         key = run.key
@@ -84,3 +104,9 @@ class Recorder:
                     status=run.status.name,
                 )
             )
+
+
+def _drop_rows(rows: dict[Any, Any], key: RunKey) -> None:
+    """Rows of a run are keyed by tuples that begin with its key."""
+    for row in [row for row in rows if row[0] == key]:
+        del rows[row]

@@ -11,7 +11,7 @@ from raftflow.engine.events import (
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import activity, decision
+from raftflow.engine.evolve import activity, child, decision
 from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.ids import RunKey, WorkflowKey
@@ -31,8 +31,17 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
         execution_timeout_ms=body.execution_timeout_ms,
         traceparent=body.traceparent,
         tracestate=body.tracestate,
+        search_attributes=body.search_attributes,
+        memo=body.memo,
+        continued_from_run_id=body.continued_from_run_id,
+        parent_workflow_id=body.parent_workflow_id,
+        parent_run_id=body.parent_run_id,
+        parent_sequence=body.parent_sequence,
     )
     workflow = WorkflowKey(body.namespace, body.workflow_id)
+    before = rec.state.current.get(workflow)
+    if before is not None:
+        run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
     rec.changes.current[workflow] = body.run_id
@@ -86,6 +95,8 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
                 activity.drop(rec, run, step)
             elif step.kind is StepKind.TIMER:
                 rec.disarm(run, TimerKind.STEP, step.sequence, step.fire_at_ms)
+            elif step.kind is StepKind.CHILD:
+                child.left(rec, run, step, status)
             steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
     if run.execution_timeout_ms:
         fire_at_ms = run.started_ms + run.execution_timeout_ms
@@ -94,3 +105,5 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     run.suspended_reason = ""
     run.status = status
     run.closed_ms = rec.time_ms
+    if status is not RunStatus.CONTINUED_AS_NEW:
+        child.report(rec, run)

@@ -21,7 +21,9 @@ from raftflow.engine.commands import (
     AwaitSignal,
     Command,
     CompleteWorkflow,
+    EagerPoll,
     FailWorkflow,
+    StartChildWorkflow,
     StartTimer,
     TimerKind,
     WorkflowCommand,
@@ -32,7 +34,7 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
 from raftflow.engine.limits import Limits
 from raftflow.engine.rejections import Answer, Done, Granted, Rejection, Started
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
-from raftflow.engine.state import Run
+from raftflow.engine.state import EndChild, Run
 
 _TESTDATA = Path(__file__).resolve().parent.parent / "engine" / "testdata"
 
@@ -95,6 +97,9 @@ class _Script:
         answer = applied.replies[0].answer
         if isinstance(answer, Granted):
             self._name(options.get("as", "t"), answer.token)
+        if isinstance(answer, Done):
+            for position, token in enumerate(answer.handed, start=1):
+                self._name(f"{options.get('as', 'h')}{position}", token)
         out = [self._answer(answer)]
         for key, event in applied.changes.events:
             out.append(
@@ -107,6 +112,7 @@ class _Script:
         ]
         stands = [(self._stand(key), before.get(key)) for key in applied.changes.runs]
         out += [now for now, then in stands if now != then]
+        out += [f"{key.workflow_id}/{key.run_id} forgotten" for key in applied.changes.deleted]
         return "\n".join(out)
 
     # ---- showing ------------------------------------------------------------------------------
@@ -117,6 +123,8 @@ class _Script:
 
     def _answer(self, answer: Answer) -> str:
         match answer:
+            case Done() if answer.handed:
+                return f"done, handed {' '.join(self.names[token] for token in answer.handed)}"
             case Done():
                 return "done"
             case Started():
@@ -132,7 +140,7 @@ class _Script:
         shown = [type(thing).__name__]
         for field in dataclasses.fields(thing):
             value = getattr(thing, field.name)
-            if field.name in _QUIET or value in ("", b"", 0, False, NO_RETRY):
+            if field.name in _QUIET or value in ("", b"", 0, (), NO_RETRY, field.default):
                 continue
             shown.append(f"{field.name}={self._value(field.name, value)}")
         return " ".join(shown)
@@ -149,6 +157,8 @@ class _Script:
         return self.names.get(str(value), str(value))
 
     def _foreign(self, key: RunKey, command: Command) -> str:
+        if key.workflow_id != getattr(command, "workflow_id", key.workflow_id):
+            return f" @{key.workflow_id}/{key.run_id}"
         about = getattr(command, "run_id", "") or "r1"
         return "" if key.run_id == about else f" @{key.run_id}"
 
@@ -173,6 +183,8 @@ class _Script:
         out += [
             f"  signal {s.event_id} {s.name}={s.payload.decode()}" for s in run.signals.values()
         ]
+        for number, message in run.outbox.items():
+            out.append(f"  owes {number} {self._fields(message)}")
         for wait in waiting_on(run):
             which = f" {wait.sequence}" if wait.sequence else ""
             out.append(f"  waits for {wait.kind}{which} {wait.task.name}")
@@ -190,7 +202,7 @@ class _Script:
 
     def start(self, directive: _Directive) -> Command:
         get = directive.options.get
-        return make.start(
+        command = make.start(
             directive.words[0],
             get("type", "Order"),
             run_id=get("run", "r1"),
@@ -201,6 +213,9 @@ class _Script:
             reuse=cmd.IdReusePolicy[get("reuse", "REJECT_DUPLICATE")],
             conflict=cmd.IdConflictPolicy[get("conflict", "FAIL")],
             request_id=get("request", ""),
+        )
+        return dataclasses.replace(
+            command, signal_name=get("signal", ""), signal_payload=get("payload", "").encode()
         )
 
     def signal(self, directive: _Directive) -> Command:
@@ -236,13 +251,26 @@ class _Script:
 
     def decide(self, directive: _Directive) -> Command:
         options = directive.options
-        return make.complete_decision(
+        command = make.complete_decision(
             directive.words[0],
             self.token(directive),
             *[_workflow_command(line) for line in directive.input],
             namespace=options.get("ns", DEFAULT_NAMESPACE),
             replay_error=options.get("replay_error", ""),
             nondeterminism="nondeterminism" in directive.words,
+        )
+        return dataclasses.replace(command, eager=self.eager(directive))
+
+    def eager(self, directive: _Directive) -> EagerPoll | None:
+        """`eager=2` takes two tasks along; `names=` and `queue=` say which."""
+        get = directive.options.get
+        if "eager" not in directive.options:
+            return None
+        return make.eager(
+            names=tuple(filter(None, get("names", "").split(","))),
+            task_queue=get("queue", "default"),
+            limit=int(get("eager", "1")),
+            nonce=f"e{self.harness.index}",
         )
 
     def complete(self, directive: _Directive) -> Command:
@@ -257,6 +285,7 @@ class _Script:
             command,
             sequence=int(options.get("sequence", "0")),
             step_name=options.get("step_name", ""),
+            eager=self.eager(directive),
         )
 
     def fail(self, directive: _Directive) -> Command:
@@ -306,6 +335,37 @@ class _Script:
             request_id=directive.options.get("request", ""),
         )
 
+    def deliver(self, directive: _Directive) -> Command:
+        """`deliver order-1 1`, as the row says; `child=` is the run id of a child that starts,
+        `to=` and `to_run=` another target."""
+        get, run = directive.options.get, self._run(directive)
+        number = int(directive.words[1])
+        message = run.outbox.get(number, EndChild(0, "", False, ""))
+        command = make.deliver(run.key, number, message, new_run_id=get("child", "c1"))
+        return dataclasses.replace(
+            command,
+            target_workflow_id=get("to", command.target_workflow_id),
+            target_run_id=get("to_run", command.target_run_id),
+        )
+
+    def delete(self, directive: _Directive) -> Command:
+        get = directive.options.get
+        before = get("closed_before")
+        return make.delete(
+            directive.words[0],
+            get("run", "r1"),
+            namespace=get("ns", DEFAULT_NAMESPACE),
+            request_id=get("request", ""),
+            closed_before_ms=BIRTH_MS + int(before) if before else 0,
+        )
+
+    def update(self, directive: _Directive) -> Command:
+        return cmd.UpdateNamespace(
+            namespace=directive.words[0],
+            retention_ms=int(directive.options.get("retention", "0")),
+            request_id=directive.options.get("request", ""),
+        )
+
     def register(self, directive: _Directive) -> Command:
         namespace = directive.options.get("ns", DEFAULT_NAMESPACE)
         return cmd.RegisterTypes(namespace=namespace, workflow_types=directive.words)
@@ -333,6 +393,16 @@ def _workflow_command(line: str) -> WorkflowCommand:
             return StartTimer(sequence=int(words[0]), step_name=words[1], delay_ms=int(words[2]))
         case "await":
             return AwaitSignal(sequence=int(words[0]), step_name=words[1], signal_name=words[2])
+        case "child":
+            return StartChildWorkflow(
+                sequence=int(words[0]),
+                step_name=words[1],
+                workflow_type=options.get("type", "Order"),
+                workflow_id=options.get("id", ""),
+                input=options.get("input", "").encode(),
+                task_queue=options.get("queue", ""),
+                parent_close_policy=cmd.ParentClosePolicy[options.get("policy", "TERMINATE")],
+            )
         case "complete":
             return CompleteWorkflow(output=" ".join(words).encode())
         case "fail":
@@ -360,4 +430,7 @@ _BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "fire": _Script.fire,
     "namespace": _Script.namespace,
     "register": _Script.register,
+    "update": _Script.update,
+    "deliver": _Script.deliver,
+    "delete": _Script.delete,
 }
