@@ -92,6 +92,6 @@ def test_an_activity_that_must_not_run_twice_is_found(workflow: Any) -> None:
         run = env.run(workflow, activities=activities)
         return run, sum(account.deposits.values())
 
-    with pytest.raises(Broken, match="activity 'deposit' .*: the output is '20', without it '10'"):
+    with pytest.raises(Broken, match=r"activity 'deposit' .*: the output is '20', without it '10'"):
         duplicate_activities(scenario)
     duplicate_activities(lambda env: scenario(env, idempotent=True))
