@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from raftflow.testing.fakes import InTurn
-from raftflow_sdk import Worker
+from raftflow.testing.fakes import Fate, InTurn, Later
+from raftflow_sdk import ActivityInfo, Worker
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.worker import _ActivityCode, _run_activity, _takes_info, _WorkflowCode
+
+# No fake: the activity's own code runs.
+OWN_CODE = object()
 
 Source = Worker | Mapping[str, Callable[..., object]]
 
@@ -49,38 +52,50 @@ class Deployment:
         return name
 
     def outcome_of(self, name: str, calls: int) -> object:
-        """What the next attempt of an activity meets: a fake, or ``None`` for its own code."""
-        outcome = self._fakes.get(name, _OWN_CODE)
+        """What the next attempt of an activity meets: a fake, or OWN_CODE."""
+        outcome = self._fakes.get(name, OWN_CODE)
         if isinstance(outcome, InTurn):
             outcome = outcome.outcomes[min(calls, len(outcome.outcomes) - 1)]
-        if outcome is _OWN_CODE and name not in self._activities:
+        if outcome is OWN_CODE and name not in self._activities:
             raise LookupError(
                 f"nobody runs activity {name!r}: register its code with the worker, "
                 f'or fake it with activities={{"{name}": ...}}'
             )
         return outcome
 
-    def run(self, name: str, outcome: object, task: dict[str, Any], info: Any) -> dict[str, Any]:
-        """Run the code or the fake; the outcome fields of the completion."""
-        if outcome is _OWN_CODE:
-            code = self._activities[name]
-        else:
-            decode = self._activities[name].decode if name in self._activities else "text"
-            code = _as_code(outcome, decode)
-        return _run_activity(code, task, info)
+    def run(
+        self, name: str, outcome: object, task: dict[str, Any], info: ActivityInfo
+    ) -> tuple[Later | Fate, dict[str, Any]]:
+        """Run the code or the fake: when it answers, if ever, and the fields of the completion."""
+        own = self._activities.get(name)
+        code: Callable[..., object] = own.run if own and outcome is OWN_CODE else _giving(outcome)
+        after_ms, fate = 0, None
+
+        def run(value: object) -> object:
+            nonlocal after_ms, fate
+            result = _call(code, value, info)
+            while True:
+                if isinstance(result, Later):
+                    after_ms += result.after_ms
+                    result = result.outcome
+                elif isinstance(result, Fate):
+                    fate = result
+                    return ""
+                elif isinstance(result, BaseException):
+                    raise result.with_traceback(None)
+                elif callable(result):
+                    result = _call(result, value, info)
+                else:
+                    return result
+
+        decode: Decode = own.decode if own else "text"
+        fields = _run_activity(_ActivityCode(run, decode, False), task, info)
+        return fate or Later(after_ms, None), fields
 
 
-_OWN_CODE = object()
+def _giving(outcome: object) -> Callable[[object], object]:
+    return lambda _value: outcome
 
 
-def _as_code(outcome: object, decode: Decode) -> _ActivityCode:
-    """Activity code with this outcome."""
-    if callable(outcome) and not isinstance(outcome, type):
-        return _ActivityCode(outcome, decode, _takes_info(outcome))
-
-    def fake(_value: object) -> object:
-        if isinstance(outcome, BaseException):
-            raise outcome.with_traceback(None)
-        return outcome
-
-    return _ActivityCode(fake, decode, False)
+def _call(code: Callable[..., object], value: object, info: ActivityInfo) -> object:
+    return code(value, info) if _takes_info(code) else code(value)

@@ -31,7 +31,7 @@ from raftflow.testing.deployment import Deployment, Source
 from raftflow.testing.node import Node
 from raftflow.testing.plan import Plan
 from raftflow.testing.run import Run
-from raftflow.testing.workers import Workers
+from raftflow.testing.workers import Call, Workers
 from raftflow_sdk import payloads
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.retry import to_ms
@@ -169,9 +169,9 @@ class Environment:
             raise LookupError(f"there is no workflow {workflow_id!r}")
         return Run(self, key, decode)
 
-    def calls(self, activity: str) -> list[Any]:
-        """The tasks that an activity was called with so far, in order, one an attempt."""
-        return [task for task in self.workers.calls if task["step_name"] == activity]
+    def calls(self, activity: str) -> list[Call]:
+        """The calls of an activity so far, in order, one an attempt."""
+        return [call for call in self.workers.calls if call.activity == activity]
 
     def deploy(self, *code: Source) -> None:
         """Other code under the same names, as a new version of a worker brings it."""

@@ -1,4 +1,8 @@
-"""What stands in for an activity: a value, an exception, a function, or one of these."""
+"""What stands in for an activity: a value, an exception, a function, or one of these.
+
+A function gets the input, and the `ActivityInfo` if it takes two arguments; what it returns may be
+one of these as well, such as `takes(3, "done")`.
+"""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ class Node:
                 self.leases[effect.token] = Held(effect, time_ms)
             case DropLease():
                 self.leases.pop(effect.token, None)
-                if effect.token in self.watchers:
-                    self.watchers[effect.token](effect.cancelled)
+                if watcher := self.watchers.pop(effect.token, None):
+                    watcher(effect.cancelled)
             case ArmTimer():
                 self.timers[effect.run, effect.kind, effect.sequence] = effect
             case DisarmTimer():

@@ -36,7 +36,7 @@ from raftflow.testing.fakes import Fate, Later
 from raftflow.testing.node import Node
 from raftflow.testing.plan import Harm, Plan
 from raftflow.testing.run import as_json
-from raftflow_sdk import ActivityInfo, NondeterminismError
+from raftflow_sdk import ActivityInfo, NondeterminismError, payloads
 from raftflow_sdk.leases import Heartbeats
 from raftflow_sdk.replay import decide
 
@@ -73,6 +73,45 @@ class Decision:
     answer: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An activity was run: its task, and what its code was told of its lease."""
+
+    task: dict[str, Any]
+    info: ActivityInfo
+
+    @property
+    def activity(self) -> str:
+        return self.info.step_name
+
+    @property
+    def attempt(self) -> int:
+        return self.info.attempt
+
+    @property
+    def input(self) -> Any:
+        """The input as text; `payload` has it in bytes."""
+        return payloads.decode(self.payload)
+
+    @property
+    def payload(self) -> bytes:
+        return payloads.get(self.task, "input")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the worker was told, while it ran, that nobody wants the work any more."""
+        return self.info.cancelled.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    when: Later | Fate
+    answer: dict[str, Any]
+
+
+_AT_ONCE = Later(0, None)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class _Due:
     """What a worker does later: it answers, or (``answer`` is None) it is missed."""
@@ -89,7 +128,7 @@ class Workers:
 
     def __init__(self, node: Node, deployment: Deployment, config: Config, plan: Plan) -> None:
         self.decisions: list[Decision] = []
-        self.calls: list[dict[str, Any]] = []
+        self.calls: list[Call] = []
         self._node = node
         self._deployment = deployment
         self._config = config
@@ -185,56 +224,57 @@ class Workers:
         if self._plan.strikes(Harm.CRASH, what):
             self._give_back(self._take_activity(offer))
             self._node.restart()
-        elif (
-            (offer.run, offer.sequence) not in self._harmed
-            and _gives_result(outcome)
-            and self._plan.strikes(Harm.TWICE, what)
-        ):
-            self._harmed.add((offer.run, offer.sequence))
+            done = self._run(self._take_activity(offer), outcome)
+            self._report(done)
+            if done.when == _AT_ONCE:
+                self._complete_activity(done.answer)  # the answer to the first call was lost
+        elif self._harms(offer, what):
             if self._may_be_missed(offer):
                 self._run_and_be_missed(offer, outcome)
                 return
             task = self._take_activity(offer)
-            self._finish(task, outcome)
-            self._complete_activity(self._run(task, outcome))  # somebody else had it, too
-            return
-        task = self._take_activity(offer)
-        self._finish(task, outcome)
+            self._report(self._run(task, outcome))
+            self._complete_activity(self._run(task, outcome).answer)  # somebody else had it, too
+        else:
+            self._report(self._run(self._take_activity(offer), outcome))
+        self._turns[offer.step_name] = self._turns.get(offer.step_name, 0) + 1
 
-    def _finish(self, task: dict[str, Any], outcome: object) -> None:
-        """Run the code, and answer now or when the time has come."""
-        name, token = task["step_name"], task["lease_token"]
-        self._turns[name] = self._turns.get(name, 0) + 1
-        match outcome:
-            case Fate.HANGS:
-                self.calls.append(task)
+    def _harms(self, offer: OfferActivity, what: str) -> bool:
+        """Whether this step runs twice. The attempt that makes up for a lost one is left alone."""
+        step = (offer.run, offer.sequence)
+        if step in self._harmed or not self._plan.strikes(Harm.TWICE, what):
+            return False
+        self._harmed.add(step)
+        return True
+
+    def _report(self, done: _Done) -> None:
+        """Answer now, or when the time has come."""
+        token = done.answer["lease_token"]
+        match done.when:
             case Fate.DIES:
-                self.calls.append(task)
-                self._later(task["lease_duration_ms"], token, None)
+                lease = self._node.leases[token].lease
+                self._later(lease.duration_ms, token, None)
+            case Later(after_ms=0):
+                self._complete_activity(done.answer)
             case Later():
-                self._later(outcome.after_ms, token, self._run(task, outcome.outcome))
-            case _:
-                answer = self._run(task, outcome)
-                self._complete_activity(answer)
-                if self._plan.harm is Harm.CRASH:
-                    self._complete_activity(answer)
+                self._later(done.when.after_ms, token, done.answer)
 
     def _run_and_be_missed(self, offer: OfferActivity, outcome: object) -> None:
         """The worker does the work and is taken for dead: its answer comes too late."""
-        task = self._take_activity(offer, _SHORT_LEASE_MS)
-        while isinstance(outcome, Later):
-            outcome = outcome.outcome
-        answer = self._run(task, outcome)
-        self._miss(task["lease_token"])
-        late = self._complete_activity(answer)
+        done = self._run(self._take_activity(offer, _SHORT_LEASE_MS), outcome)
+        self._miss(done.answer["lease_token"])
+        if isinstance(done.when, Fate) or "error" in done.answer:
+            # The next attempt takes the next turn, as it would have. What succeeded does so again.
+            self._turns[offer.step_name] = self._turns.get(offer.step_name, 0) + 1
+        late = self._complete_activity(done.answer)
         assert isinstance(late, Rejection), "a completion was taken after its lease had ended"
         assert late.reason is Reason.LEASE_LOST, late
 
-    def _run(self, task: dict[str, Any], outcome: object) -> dict[str, Any]:
-        """Run the code or the fake; the body of the completion."""
+    def _run(self, task: dict[str, Any], outcome: object) -> _Done:
+        """Run the code or the fake."""
         token = task["lease_token"]
-        self.calls.append(task)
         info = ActivityInfo(task, cast(Heartbeats, _Beats(self._node, token)))
+        self.calls.append(Call(task, info))
 
         def lose(cancelled: bool) -> None:
             if cancelled:
@@ -242,13 +282,10 @@ class Workers:
             info.lease_lost.set()
 
         self._node.watchers[token] = lose
-        try:
-            fields = self._deployment.run(task["step_name"], outcome, task, info)
-        finally:
-            self._node.watchers.pop(token, None)
+        when, fields = self._deployment.run(task["step_name"], outcome, task, info)
         named = ("workflow_id", "step_name", "sequence", "lease_token")
-        answer: dict[str, Any] = json.loads(json.dumps({k: task[k] for k in named} | fields))
-        return answer
+        answer = json.loads(json.dumps({name: task[name] for name in named} | fields))
+        return _Done(when, answer)
 
     def _take_activity(self, offer: OfferActivity, duration_ms: int = 0) -> dict[str, Any]:
         key = offer.run
@@ -271,6 +308,7 @@ class Workers:
 
     def _complete_activity(self, body: dict[str, Any]) -> Answer:
         fields = Fields(body, _OUTCOME_FIELDS)
+        self._node.watchers.pop(body["lease_token"], None)
         return self._node.execute(
             CompleteActivity(
                 namespace=DEFAULT_NAMESPACE,
@@ -346,10 +384,6 @@ class _Beats:
                 details=details or b"",
             )
         )
-
-
-def _gives_result(outcome: object) -> bool:
-    return not isinstance(outcome, Fate)
 
 
 def _check_same(what: str, lost: dict[str, Any], again: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ def test_time_is_skipped(env: Environment) -> None:
 
 def test_an_activity_is_tried_again_after_its_backoff(env: Environment) -> None:
     env.run(order, activities={"charge": in_turn(fails("busy"), fails("busy"), "paid")})
-    assert [call["attempt"] for call in env.calls("charge")] == [1, 2, 3]
+    assert [call.attempt for call in env.calls("charge")] == [1, 2, 3]
     assert env.now == 2 + 4 + 3_600
 
 
@@ -52,7 +52,7 @@ def test_a_failure_takes_the_other_way(env: Environment) -> None:
         },
     )
     assert (run.status, run.error_type) == ("FAILED", "Declined")
-    assert [call["input"] for call in env.calls("release")] == ["reserved shoes"]
+    assert [call.input for call in env.calls("release")] == ["reserved shoes"]
     with pytest.raises(RunFailed, match="charge failed: no money"):
         _ = run.result
 
