@@ -157,6 +157,15 @@ class Environment:
         this: it then takes that long."""
         self._advance_to(self.node.time_ms + round(seconds * 1_000))
 
+    def until(self, condition: Callable[[], object]) -> None:
+        """Let time pass until the condition holds."""
+        self.settle()
+        while not condition():
+            moment = self._next_moment()
+            if moment is None:
+                raise AssertionError(f"at {self.now} s nothing more happens, but it does not hold")
+            self._advance_to(moment)
+
     def at(self, seconds: float, action: Callable[[], object]) -> None:
         """Do something in so many seconds from now, while runs go on."""
         at_ms = self.node.time_ms + round(seconds * 1_000)
@@ -168,6 +177,11 @@ class Environment:
         if key is None:
             raise LookupError(f"there is no workflow {workflow_id!r}")
         return Run(self, key, decode)
+
+    def runs(self, workflow_id: str, *, decode: Decode = "text") -> list[Run]:
+        """All runs of an id, the oldest first."""
+        keys = [key for key in self.node.state.runs if key.workflow_id == workflow_id]
+        return [Run(self, key, decode) for key in keys]
 
     def calls(self, activity: str) -> list[Call]:
         """The calls of an activity so far, in order, one an attempt."""
