@@ -1,4 +1,4 @@
-"""The workflows of sdks/conformance as `async def` functions: by type, and by variant where code changes."""
+"""The conformance workflows as `async def` functions: by type, and by variant."""
 
 from __future__ import annotations
 
@@ -145,14 +145,14 @@ async def countdown(ctx: AsyncContext) -> object:
     if number == 0:
         return "done"
     await ctx.activity("tick", ctx.input)
-    ctx.continue_as_new(str(number - 1))
+    return ctx.continue_as_new(str(number - 1))
 
 
 async def drops(ctx: AsyncContext) -> object:
     if ctx.input == "second":
         return await ctx.wait_for_signal("gate", "go")
     await ctx.activity("work", ctx.input)
-    ctx.continue_as_new("second")
+    return ctx.continue_as_new("second")
 
 
 async def cancellable(ctx: AsyncContext) -> object:

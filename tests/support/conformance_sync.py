@@ -1,4 +1,4 @@
-"""The workflows of sdks/conformance as `def` functions: by type, and by variant where code changes."""
+"""The conformance workflows as `def` functions: by type, and by variant where code changes."""
 
 from __future__ import annotations
 
@@ -142,14 +142,14 @@ def countdown(ctx: Context) -> object:
     if number == 0:
         return "done"
     ctx.activity("tick", ctx.input)
-    ctx.continue_as_new(str(number - 1))
+    return ctx.continue_as_new(str(number - 1))
 
 
 def drops(ctx: Context) -> object:
     if ctx.input == "second":
         return ctx.wait_for_signal("gate", "go")
     ctx.activity("work", ctx.input)
-    ctx.continue_as_new("second")
+    return ctx.continue_as_new("second")
 
 
 def cancellable(ctx: Context) -> object:
