@@ -40,6 +40,7 @@ from raftflow.engine.decide import (
     lease,
     message,
     namespace,
+    pause,
     retention,
     run,
     signal,
@@ -63,6 +64,8 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     SignalRun: signal.signal,
     TerminateRun: run.terminate,
     CancelRun: run.cancel,
+    PauseRun: pause.pause,
+    UnpauseRun: pause.unpause,
     DeleteRun: retention.delete,
     CompleteDecision: decision.complete,
     CompleteActivity: activity.complete,
@@ -101,7 +104,8 @@ def touched_keys(command: Command) -> Touched:
         case CompleteActivity() | RecordHeartbeat():
             return _by_token(command.namespace, command.workflow_id, command.lease_token)
         case CompleteDecision():
-            return _by_token(command.namespace, command.workflow_id, command.task_token)
+            touched = _by_token(command.namespace, command.workflow_id, command.task_token)
+            return _with_next(touched, command) if command.new_run_id else touched
         case ReturnTask() | ExpireLease():
             return _by_token(command.namespace, command.workflow_id, command.token)
         case GrantDecision() | GrantActivity() | FireTimer():
@@ -139,8 +143,10 @@ def touched_keys(command: Command) -> Touched:
 def apply(state: WorkingSet, batch: Batch) -> Applied:
     """Apply the commands in order. Never raises for any command: a bad one is refused, and a run
     that breaks the rules of its own is parked and named."""
-    rec = Recorder(state, batch.time_ms)
-    ctx = Context(state, batch.time_ms, batch.limits, rec.changes.deleted)
+    rec = Recorder(state, batch.time_ms, batch.feature_level)
+    ctx = Context(
+        state, batch.time_ms, batch.limits, batch.feature_level, forgotten=rec.changes.deleted
+    )
     replies = tuple(
         [Reply(each, _apply_one(ctx, rec, command)) for each, command in batch.commands]
     )
@@ -229,6 +235,13 @@ def _by_token(namespace: str, workflow_id: str, token: str) -> Touched:
     if parts is None or parts.namespace != namespace:
         return _NOTHING
     return Touched(runs=(RunKey(namespace, workflow_id, parts.run_id),))
+
+
+def _with_next(touched: Touched, command: CompleteDecision) -> Touched:
+    """A continue_as_new starts another run of the id."""
+    workflow = WorkflowKey(command.namespace, command.workflow_id)
+    following = RunKey(command.namespace, command.workflow_id, command.new_run_id)
+    return Touched(workflows=(workflow,), runs=(*touched.runs, following))
 
 
 def _request_of(command: Command) -> tuple[tuple[str, str], ...]:

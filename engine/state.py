@@ -189,13 +189,13 @@ class Run:
     error_type: str = ""
     execution_timeout_ms: int = 0
     history_length: int = 0
-    history_bytes: int = 0
+    history_bytes: int = 0  # with what waits among the arrivals
     open_steps: int = 0
     leased_tasks: int = 0  # decision and activities out with workers: > 0 means RUNNING
     decision: Task = field(default_factory=Task)
     decision_failures: int = 0  # refused decisions in a row: their pause grows
     stale_decisions: int = 0  # stale decisions in a row
-    suspended_reason: str = ""  # why an open run stands still (UNKNOWN)
+    suspended_reason: str = ""  # why an open run stands still (PAUSED, UNKNOWN)
     traceparent: str = ""
     tracestate: str = ""
     cancel_requested_event_id: int = 0  # a graceful cancel; 0: none
@@ -232,6 +232,11 @@ class Run:
                 if step.kind is StepKind.SIGNAL and step.status is StepStatus.SCHEDULED:
                     self.waits.setdefault(step.signal_name, []).append(step.sequence)
         return self.waits
+
+    def oldest_wait(self, name: str) -> int:
+        """The sequence of the open wait for ``name`` that began first; 0 when there is none."""
+        waiting = self.open_waits().get(name) if self.open_steps else None
+        return waiting[0] if waiting else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,8 @@ def lost(run: Run | None, step: Step | None) -> Rejection:
     elif step.status is not StepStatus.SCHEDULED:
         message = f"the lease is lost: step {step.sequence} has its result, {step.status.name}"
         cancelled = False
+    elif step.arrived:
+        message, cancelled = f"the lease is lost: step {step.sequence} has its result", False
     elif step.task.state is TaskState.LEASED:
         message, cancelled = "the lease is lost: another worker holds it now", False
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import StartChildWorkflow
+from raftflow.engine.decide.cancel import told
 from raftflow.engine.decide.context import Context, step_at, too_large, unregistered
 from raftflow.engine.decide.plan import Plan, Planned, invalid, over_limit
 from raftflow.engine.events import (
@@ -109,7 +110,7 @@ def ended(child: Run | None, message: EndChild, parent: Run) -> tuple[Move, ...]
         return ()
     if message.terminate:
         return (WorkflowTerminated(reason=message.reason),)
-    if child.cancel_requested_event_id:
+    if told(child):
         return ()
     return (WorkflowCancelRequested(reason=message.reason),)
 

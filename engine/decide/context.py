@@ -23,6 +23,7 @@ class Context:
     state: WorkingSet
     time_ms: int
     limits: Limits
+    feature_level: int
     forgotten: Mapping[RunKey, None] = field(default_factory=dict)
 
     def has_namespace(self, namespace: str) -> bool:

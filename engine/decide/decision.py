@@ -29,6 +29,7 @@ from raftflow.engine.decide.context import (
 )
 from raftflow.engine.digest import of_parts
 from raftflow.engine.events import WorkflowFailed
+from raftflow.engine.evolve.arrivals import FEATURE_LEVEL, PATIENCE
 from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import (
@@ -40,9 +41,6 @@ from raftflow.engine.transitions import (
 )
 
 REPLAY_ERROR_TYPE = "ReplayError"
-
-# So many stale decisions in a row, then arrivals wait for the next one.
-_PATIENCE = 2
 
 # The first refused answer is offered again at once; then the pause doubles.
 _REFUSED_PAUSE_MS = 250
@@ -60,7 +58,7 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
     task = run.decision
     if task.token != command.task_token:
         return _late(run, command)
-    if parts.number != run.history_length and not _may_overlook(run, parts.number):
+    if parts.number != run.history_length and not _may_overlook(ctx, run, parts.number):
         message = (
             f"the decision was made on {parts.number} events, "
             f"the history has {run.history_length}: decide again"
@@ -81,11 +79,10 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
     return Verdict(DONE, run, (DecisionApplied(outcome_of(command)), *translated))
 
 
-def _may_overlook(run: Run, seen: int) -> bool:
-    """After two stale decisions in a row, signals that came since and wait in the buffer make the
-    third no staler: the code would see them through a wait only, and none was open for them. So no
-    stream of signals can starve a run; all other arrivals are bounded by its open steps."""
-    if run.stale_decisions < _PATIENCE:
+def _may_overlook(ctx: Context, run: Run, seen: int) -> bool:
+    """Entries of release 0.1 mean what they meant: after two stale decisions in a row, signals that
+    came since and wait in the buffer make the third no staler. Now all facts wait by then."""
+    if ctx.feature_level >= FEATURE_LEVEL or run.stale_decisions < PATIENCE:
         return False
     growth = run.history_length - seen
     newest = list(islice(reversed(run.signals), growth))

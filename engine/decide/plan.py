@@ -27,9 +27,19 @@ Planned = tuple[EventBody, ...] | Rejection
 
 
 class Plan:
-    """Planners read it; only ``workflow.translate`` writes it."""
+    """Planners read it, and note what those after them must know."""
 
-    __slots__ = ("abandoned", "ctx", "events", "new_run_id", "run", "steps", "untaken")
+    __slots__ = (
+        "abandoned",
+        "attributes",
+        "cancelled",
+        "ctx",
+        "events",
+        "new_run_id",
+        "run",
+        "steps",
+        "untaken",
+    )
 
     def __init__(
         self, ctx: Context, run: Run, commands: Sequence[WorkflowCommand], new_run_id: str
@@ -39,9 +49,11 @@ class Plan:
         self.new_run_id = new_run_id  # of the run that continues this one
         self.events: list[EventBody] = []
         self.steps: list[StepCommand] = []  # those begun by this decision
-        # Steps that the decision cancels: a wait that it begins and cancels takes no signal.
+        # Steps that it cancels, sooner or later: a wait that it begins and cancels takes no signal.
         self.abandoned = frozenset([c.sequence for c in commands if isinstance(c, CancelStep)])
+        self.cancelled: set[int] = set()  # of those, the ones so far; membership only
         self.untaken = Untaken(run)
+        self.attributes = run.search_attributes
 
     @property
     def next_sequence(self) -> int:

@@ -6,10 +6,13 @@ from raftflow.engine.commands import (
     CancelRun,
     IdConflictPolicy,
     IdReusePolicy,
+    PauseRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
 )
-from raftflow.engine.decide import signal
+from raftflow.engine.decide import attributes, signal
+from raftflow.engine.decide import cancel as cancelling
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -25,9 +28,11 @@ from raftflow.engine.decide.context import (
 from raftflow.engine.events import (
     SignalReceived,
     WorkflowCancelled,
+    WorkflowCancelRequested,
     WorkflowStarted,
     WorkflowTerminated,
 )
+from raftflow.engine.evolve.attributes import merged
 from raftflow.engine.ids import DEFAULT_TASK_QUEUE, RunKey, id_problem
 from raftflow.engine.limits import MAX_DURATION_MS
 from raftflow.engine.rejections import Reason, Rejection, Started
@@ -47,7 +52,11 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         return refuse(Reason.INVALID_COMMAND, problem)
     if problem := too_large("input", len(command.input), ctx.limits.max_payload_bytes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
-    rejection = unregistered(ctx, namespace, command.workflow_type)
+    if problem := text_too_large("memo", command.memo, ctx.limits.max_payload_bytes):
+        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    rejection = attributes.refused((), command.search_attributes)
+    if rejection is None:
+        rejection = unregistered(ctx, namespace, command.workflow_type)
     if rejection is None and command.signal_name:
         rejection = signal.problem_of(ctx, command.signal_name, command.signal_payload)
     if rejection is not None:
@@ -75,7 +84,7 @@ def start(ctx: Context, command: StartRun) -> Verdict:
         execution_timeout_ms=command.execution_timeout_ms,
         traceparent=command.traceparent,
         tracestate=command.tracestate,
-        search_attributes=command.search_attributes,
+        search_attributes=merged((), command.search_attributes),
         memo=command.memo,
     )
     moves = (event, _signal_of(command)) if command.signal_name else (event,)
@@ -84,7 +93,7 @@ def start(ctx: Context, command: StartRun) -> Verdict:
 
 
 def terminate(ctx: Context, command: TerminateRun) -> Verdict:
-    run = _target(ctx, command)
+    run = target(ctx, command, command.reason)
     if not isinstance(run, Run):
         return run
     if run.status is RunStatus.TERMINATED:
@@ -95,14 +104,18 @@ def terminate(ctx: Context, command: TerminateRun) -> Verdict:
 
 
 def cancel(ctx: Context, command: CancelRun) -> Verdict:
-    run = _target(ctx, command)
+    run = target(ctx, command, command.reason)
     if not isinstance(run, Run):
         return run
     if run.status is RunStatus.CANCELLED:
         return Verdict(DONE)
     if not run.open:
         return Verdict(closed(run))
-    return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
+    if not command.graceful:
+        return Verdict(DONE, run, (WorkflowCancelled(reason=command.reason),))
+    if cancelling.told(run):
+        return Verdict(DONE)
+    return Verdict(DONE, run, (WorkflowCancelRequested(reason=command.reason),))
 
 
 def _start_problem(command: StartRun) -> str | None:
@@ -141,10 +154,13 @@ def _signal_of(command: StartRun) -> SignalReceived:
     )
 
 
-def _target(ctx: Context, command: TerminateRun | CancelRun) -> Run | Verdict:
+def target(
+    ctx: Context, command: TerminateRun | CancelRun | PauseRun | UnpauseRun, reason: str = ""
+) -> Run | Verdict:
+    """The run that the command means, or why there is none."""
     if not ctx.has_namespace(command.namespace):
         return no_namespace(command.namespace)
-    if problem := text_too_large("reason", command.reason, ctx.limits.max_payload_bytes):
+    if problem := text_too_large("reason", reason, ctx.limits.max_payload_bytes):
         return refuse(Reason.LIMIT_EXCEEDED, problem)
     run = ctx.run(command.namespace, command.workflow_id, command.run_id)
     return no_run(command.workflow_id, command.run_id) if run is None else run

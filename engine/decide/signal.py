@@ -47,14 +47,12 @@ def problem_of(ctx: Context, name: str, payload: bytes) -> Rejection | None:
 
 
 def arriving(ctx: Context, run: Run, received: SignalReceived) -> tuple[Move, ...] | Rejection:
-    """An open run gets a signal; the oldest wait for its name takes it."""
-    waiting = oldest_wait(run, received.name)
-    if problem := _full(ctx, run, takes=waiting > 0):
+    """An open run gets a signal; the oldest wait for its name will take it."""
+    # What waits to join the history may take that wait before it.
+    takes = not run.arrivals and run.oldest_wait(received.name) > 0
+    if problem := _full(ctx, run, takes=takes):
         return Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
-    if not waiting:
-        return (received,)
-    consumed = SignalConsumed(sequence=waiting, signal_event_id=run.history_length + 1)
-    return (received, consumed)
+    return (received,)
 
 
 def await_signal(plan: Plan, command: AwaitSignal) -> Planned:
@@ -72,21 +70,14 @@ def await_signal(plan: Plan, command: AwaitSignal) -> Planned:
     return (awaited, SignalConsumed(sequence=sequence, signal_event_id=signal_id))
 
 
-def oldest_wait(run: Run, name: str) -> int:
-    """The sequence of the open wait for ``name`` that began first; 0 when there is none."""
-    waiting = run.open_waits().get(name) if run.open_steps else None
-    return waiting[0] if waiting else 0
-
-
 def _full(ctx: Context, run: Run, *, takes: bool) -> str | None:
     limits = ctx.limits
-    if not takes and len(run.signals) >= limits.max_untaken_signals:
-        return (
-            f"untaken signals: {len(run.signals)} are buffered, "
-            f"the limit is {limits.max_untaken_signals}"
-        )
-    if run.history_length + (2 if takes else 1) > limits.max_history_events:
-        return f"history: {run.history_length} events, the limit is {limits.max_history_events}"
+    untaken = len(run.signals) + len(run.arrivals)
+    if not takes and untaken >= limits.max_untaken_signals:
+        return f"untaken signals: {untaken} are buffered, the limit is {limits.max_untaken_signals}"
+    length = run.history_length + len(run.arrivals)
+    if length + (2 if takes else 1) > limits.max_history_events:
+        return f"history: {length} events, the limit is {limits.max_history_events}"
     if run.history_bytes >= limits.max_history_bytes:
         return f"history: {run.history_bytes} bytes, the limit is {limits.max_history_bytes}"
     return None

@@ -56,6 +56,7 @@ def _firing(ctx: Context, run: Run, command: FireTimer) -> tuple[Move, ...] | No
                 step is not None
                 and step.kind is StepKind.TIMER
                 and step.status is StepStatus.SCHEDULED
+                and not step.arrived
                 and step.fire_at_ms == fire_at_ms
             ):
                 return (TimerFired(sequence=step.sequence),)

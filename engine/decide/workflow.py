@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 
 from raftflow.engine.commands import (
     AwaitSignal,
+    CancelStep,
     CompleteWorkflow,
+    ContinueAsNew,
     FailWorkflow,
+    RecordMarker,
     ScheduleActivity,
     StartChildWorkflow,
     StartTimer,
+    UpsertSearchAttributes,
     WorkflowCommand,
 )
-from raftflow.engine.decide import activity, child, end, signal, timer
+from raftflow.engine.decide import activity, attributes, cancel, child, end, marker, signal, timer
 from raftflow.engine.decide.context import Context
 from raftflow.engine.decide.plan import Plan, Planned, StepCommand, invalid, over_limit
 from raftflow.engine.events import (
@@ -40,16 +44,21 @@ _STEPS: dict[type, Planner] = {
     ScheduleActivity: activity.schedule,
     StartTimer: timer.start,
     AwaitSignal: signal.await_signal,
+    RecordMarker: marker.record,
     StartChildWorkflow: child.start,
 }
 
 # Commands that do something else.
-_OTHERS: dict[type, Planner] = {}
+_OTHERS: dict[type, Planner] = {
+    CancelStep: cancel.step,
+    UpsertSearchAttributes: attributes.upsert,
+}
 
 # Commands that end the run: nothing may follow.
 _ENDS: dict[type, Planner] = {
     CompleteWorkflow: end.complete,
     FailWorkflow: end.fail,
+    ContinueAsNew: end.continue_as_new,
 }
 
 _ENDED = (WorkflowCompleted, WorkflowFailed, WorkflowCancelled, WorkflowContinuedAsNew)

@@ -8,16 +8,21 @@ from raftflow.engine.events import (
     ChildCompleted,
     ChildFailed,
     ChildStarted,
+    MarkerRecorded,
+    SearchAttributesUpserted,
     SignalAwaited,
     SignalConsumed,
     SignalReceived,
+    StepCancelled,
     StepCompleted,
     StepFailed,
     StepScheduled,
     TimerFired,
     TimerStarted,
     WorkflowCancelled,
+    WorkflowCancelRequested,
     WorkflowCompleted,
+    WorkflowContinuedAsNew,
     WorkflowFailed,
     WorkflowStarted,
     WorkflowTerminated,
@@ -25,8 +30,12 @@ from raftflow.engine.events import (
 )
 from raftflow.engine.evolve import (
     activity,
+    arrivals,
+    attributes,
+    cancel,
     child,
     decision,
+    marker,
     message,
     namespace,
     retention,
@@ -35,7 +44,7 @@ from raftflow.engine.evolve import (
     timer,
 )
 from raftflow.engine.evolve.recorder import Recorder
-from raftflow.engine.state import Run
+from raftflow.engine.state import Run, TaskState
 from raftflow.engine.transitions import (
     ActivityLeased,
     ActivityRequeued,
@@ -60,6 +69,7 @@ from raftflow.engine.transitions import (
     NamespaceUpdated,
     RunForgotten,
     RunParked,
+    RunResumed,
     RunSuspended,
     TimerKept,
     TypesRegistered,
@@ -70,11 +80,16 @@ OF_RUN: dict[type, Callable[..., None]] = {
     WorkflowCompleted: run.completed,
     WorkflowFailed: run.failed,
     WorkflowTerminated: run.terminated,
+    WorkflowCancelRequested: cancel.requested,
     WorkflowCancelled: run.cancelled,
     WorkflowTimedOut: run.timed_out,
+    WorkflowContinuedAsNew: run.continued,
+    SearchAttributesUpserted: attributes.upserted,
     StepScheduled: activity.scheduled,
     StepCompleted: activity.completed,
     StepFailed: activity.failed,
+    StepCancelled: cancel.step_cancelled,
+    MarkerRecorded: marker.recorded,
     TimerStarted: timer.started,
     TimerFired: timer.fired,
     ChildStarted: child.started,
@@ -92,6 +107,7 @@ OF_RUN: dict[type, Callable[..., None]] = {
     DecisionRequeued: decision.requeued,
     RunParked: decision.parked,
     RunSuspended: decision.suspended,
+    RunResumed: decision.resumed,
     RunForgotten: retention.forgotten,
     ChildOpened: child.opened,
     MessageDelivered: message.delivered,
@@ -107,6 +123,17 @@ OF_RUN: dict[type, Callable[..., None]] = {
     LeaseKept: activity.lease_kept,
 }
 
+_CLOSING = frozenset(
+    {
+        WorkflowCompleted,
+        WorkflowFailed,
+        WorkflowTerminated,
+        WorkflowCancelled,
+        WorkflowTimedOut,
+        WorkflowContinuedAsNew,
+    }
+)
+
 # Moves of no run, or that make one: then they return it.
 OF_NONE: dict[type, Callable[..., Run | None]] = {
     WorkflowStarted: run.started,
@@ -119,8 +146,24 @@ OF_NONE: dict[type, Callable[..., Run | None]] = {
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
     """Make the moves, in order. Those that follow one which makes a run are of that run."""
     for move in moves:
-        make = OF_RUN.get(type(move))
-        if make is None:
-            subject = OF_NONE[type(move)](rec, move)
+        if subject is not None and type(move) in OF_RUN:
+            _make(rec, subject, move)
         else:
-            make(rec, subject, move)
+            subject = OF_NONE[type(move)](rec, move)
+    if subject is not None and subject.arrivals and subject.decision.state is not TaskState.LEASED:
+        _join(rec, subject)
+
+
+def _make(rec: Recorder, run: Run, move: Move) -> None:
+    """Facts that arrive too fast wait; what closes the run lets them join before it."""
+    if arrivals.must_wait(move, rec, run):
+        arrivals.hold(rec, run, move)
+        return
+    if run.arrivals and type(move) in _CLOSING:
+        _join(rec, run)
+    OF_RUN[type(move)](rec, run, move)
+
+
+def _join(rec: Recorder, run: Run) -> None:
+    for fact in arrivals.joining(rec, run):
+        OF_RUN[type(fact)](rec, run, fact)

@@ -24,11 +24,12 @@ EVENT_OVERHEAD_BYTES = 64
 class Recorder:
     """Whoever changes a row says so here, in the same function."""
 
-    __slots__ = ("_grown", "changes", "effects", "state", "time_ms")
+    __slots__ = ("_grown", "changes", "effects", "feature_level", "state", "time_ms")
 
-    def __init__(self, state: WorkingSet, time_ms: int) -> None:
+    def __init__(self, state: WorkingSet, time_ms: int, feature_level: int) -> None:
         self.state = state
         self.time_ms = time_ms
+        self.feature_level = feature_level
         self.changes = Changes()
         self.effects: list[Effect] = []
         self._grown: dict[RunKey, tuple[Run, int]] = {}  # with the first id of this batch

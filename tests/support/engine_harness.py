@@ -12,9 +12,12 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+from engine_world import result_problems, world_problems
+
 from raftflow.engine import digest
 from raftflow.engine.apply import Applied, Touched, apply, touched_keys
 from raftflow.engine.commands import (
+    FEATURE_LEVEL,
     Batch,
     Command,
     CompleteActivity,
@@ -86,19 +89,12 @@ class Rows:
 
     def forget(self, key: RunKey) -> None:
         """All rows of the run go."""
-        for table in self._of_runs():
+        for table in self.of_runs():
             table.pop(key, None)
         for timer in [row for row in self.timers if row[0] == key]:
             del self.timers[timer]
 
-    def orphans(self) -> list[str]:
-        """Rows of runs that are not there."""
-        keys = [key for table in self._of_runs() for key in table]
-        keys += [row.run for row in self.timers.values()]
-        keys += [RunKey(*workflow, run_id) for workflow, run_id in self.current.items()]
-        return [f"a row of {key} is left" for key in keys if key not in self.runs]
-
-    def _of_runs(self) -> tuple[dict[RunKey, Any], ...]:
+    def of_runs(self) -> tuple[dict[RunKey, Any], ...]:
         return (self.runs, self.steps, self.signals, self.events, self.arrivals, self.outbox)
 
     def timers_of(self, key: RunKey) -> dict[tuple[TimerKind, int], int]:
@@ -132,6 +128,7 @@ class EngineHarness:
         self, *, limits: Limits = DEFAULT_LIMITS, hot: bool = True, rows: Rows | None = None
     ) -> None:
         self.limits = limits
+        self.feature_level = FEATURE_LEVEL
         self.rows = Rows() if rows is None else rows
         self.hot = hot
         self.index = 0
@@ -153,6 +150,7 @@ class EngineHarness:
             time_ms=self.time_ms,
             commands=tuple((f"c{n}", command) for n, command in enumerate(commands)),
             limits=self.limits,
+            feature_level=self.feature_level,
         )
         if not self.hot:
             self.reload()
@@ -296,7 +294,7 @@ class EngineHarness:
             assert stored == run, f"rows of {key} were not told of:\n{stored}\n{run}"
         for key in applied.changes.runs:
             self.check_run(key)
-        assert not self.rows.orphans()
+        assert not (found := world_problems(self.rows)), found
 
     def check_run(self, key: RunKey) -> None:
         run = self.rows.load_run(key)
@@ -305,6 +303,7 @@ class EngineHarness:
         assert not found, (key, found)
         events = self.rows.events[key]
         assert [e.event_id for e in events] == list(range(1, run.history_length + 1)), key
+        assert not (twice := result_problems(events)), (key, twice)
 
 
 # ---- commands with the usual defaults -----------------------------------------------------------

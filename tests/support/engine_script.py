@@ -1,14 +1,14 @@
 """Golden scripts of the engine: directives in, answers, events and effects out.
 
 Tokens go by the name that `as=` gave them. Every directive takes `advance=` (ms of log time before
-it) and `ns=`. What comes out: the answer; new events with their ids; effects, indented; and how the
-run stands, when it changed.
+it) and `ns=`. What comes out: the answer; new events with their ids, and with ~ facts that wait to
+be events; effects, indented; and how the run stands, when it changed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -19,13 +19,17 @@ from engine_harness import BIRTH_MS, EngineHarness
 from raftflow.engine import commands as cmd
 from raftflow.engine.commands import (
     AwaitSignal,
+    CancelStep,
     Command,
     CompleteWorkflow,
+    ContinueAsNew,
     EagerPoll,
     FailWorkflow,
+    RecordMarker,
     StartChildWorkflow,
     StartTimer,
     TimerKind,
+    UpsertSearchAttributes,
     WorkflowCommand,
 )
 from raftflow.engine.describe import step_view, waiting_on
@@ -89,6 +93,9 @@ class _Script:
         if verb == "limits":
             self.harness.limits = Limits(**{k: int(v) for k, v in options.items()})
             return "ok"
+        if verb == "level":
+            self.harness.feature_level = int(directive.words[0])
+            return "ok"
         if verb == "show":
             return self._show(directive)
         before = {key: self._stand(key) for key in self.harness.rows.runs}
@@ -105,6 +112,11 @@ class _Script:
             out.append(
                 f"{event.event_id:>3} {self._fields(event.body)}{self._foreign(key, command)}"
             )
+        out += [
+            f" ~{number} {self._fields(arrival.body)}{self._foreign(key, command)}"
+            for (key, number), arrival in applied.changes.arrivals.items()
+            if arrival is not None
+        ]
         out += [
             f"    {self._fields(effect)}{self._foreign(effect.run, command)}"
             for effect in applied.effects
@@ -171,23 +183,32 @@ class _Script:
     def _show(self, directive: _Directive) -> str:
         run = self._run(directive)
         out = [self._stand(run.key)]
+        named = ("search_attributes", "memo", "continued_from_run_id", "continued_to_run_id")
+        told = ("cancel_requested_event_id", "cancel_reason")
+        values = [(name, getattr(run, name)) for name in named + told]
+        out += [f"  {name}: {self._value(name, value)}" for name, value in values if value]
         results = [(name, getattr(run, name)) for name in ("output", "error", "error_type")]
         out += [f"  {name}: {self._value(name, value)}" for name, value in results if value]
         for step in run.steps:
             view = step_view(step)
             text = f"  step {view.sequence} {view.kind.name} {view.name} {view.status.name}"
-            for name in ("attempts", "output", "error", "error_type", "last_error"):
+            for name in ("marker", "attempts", "output", "error", "error_type", "last_error"):
                 if getattr(view, name):
                     text += f" {name}={self._value(name, getattr(view, name))}"
             out.append(text)
         out += [
             f"  signal {s.event_id} {s.name}={s.payload.decode()}" for s in run.signals.values()
         ]
+        out += [
+            f"  arrival {number} {self._fields(arrival.body)}"
+            for number, arrival in run.arrivals.items()
+        ]
         for number, message in run.outbox.items():
             out.append(f"  owes {number} {self._fields(message)}")
         for wait in waiting_on(run):
             which = f" {wait.sequence}" if wait.sequence else ""
-            out.append(f"  waits for {wait.kind}{which} {wait.task.name}")
+            state = "ARRIVED" if wait.arrived else wait.task.name
+            out.append(f"  waits for {wait.kind}{which} {state}")
         return "\n".join(out)
 
     # ---- building commands --------------------------------------------------------------------
@@ -215,7 +236,11 @@ class _Script:
             request_id=get("request", ""),
         )
         return dataclasses.replace(
-            command, signal_name=get("signal", ""), signal_payload=get("payload", "").encode()
+            command,
+            signal_name=get("signal", ""),
+            signal_payload=get("payload", "").encode(),
+            search_attributes=_attributes(directive.words[1:]),
+            memo=get("memo", ""),
         )
 
     def signal(self, directive: _Directive) -> Command:
@@ -232,12 +257,27 @@ class _Script:
 
     def end(self, directive: _Directive) -> Command:
         get = directive.options.get
-        kind = cmd.TerminateRun if directive.verb == "terminate" else cmd.CancelRun
-        return kind(
+        words = [word for word in directive.words[1:] if word != "gracefully"]
+        end = cmd.CancelRun(
             namespace=get("ns", DEFAULT_NAMESPACE),
             workflow_id=directive.words[0],
             run_id=get("run", ""),
-            reason=" ".join(directive.words[1:]),
+            reason=" ".join(words),
+            request_id=get("request", ""),
+            graceful="gracefully" in directive.words,
+        )
+        if directive.verb == "cancel":
+            return end
+        fields = dataclasses.asdict(end)
+        del fields["graceful"]
+        return (cmd.TerminateRun if directive.verb == "terminate" else cmd.PauseRun)(**fields)
+
+    def unpause(self, directive: _Directive) -> Command:
+        get = directive.options.get
+        return cmd.UnpauseRun(
+            namespace=get("ns", DEFAULT_NAMESPACE),
+            workflow_id=directive.words[0],
+            run_id=get("run", ""),
             request_id=get("request", ""),
         )
 
@@ -259,7 +299,8 @@ class _Script:
             replay_error=options.get("replay_error", ""),
             nondeterminism="nondeterminism" in directive.words,
         )
-        return dataclasses.replace(command, eager=self.eager(directive))
+        new_run_id = options.get("new_run", "")
+        return dataclasses.replace(command, eager=self.eager(directive), new_run_id=new_run_id)
 
     def eager(self, directive: _Directive) -> EagerPoll | None:
         """`eager=2` takes two tasks along; `names=` and `queue=` say which."""
@@ -371,6 +412,11 @@ class _Script:
         return cmd.RegisterTypes(namespace=namespace, workflow_types=directive.words)
 
 
+def _attributes(words: Sequence[str]) -> cmd.Attributes:
+    """`city:"Kiel"`: name and JSON."""
+    return tuple((name, value) for name, _, value in [word.partition(":") for word in words])
+
+
 def _workflow_command(line: str) -> WorkflowCommand:
     (verb, *words), options = _parse(line)
     match verb:
@@ -380,6 +426,8 @@ def _workflow_command(line: str) -> WorkflowCommand:
                 max_attempts=int(attempts),
                 initial_backoff_ms=int(backoff or "0"),
                 non_retryable_error_types=tuple(filter(None, [options.get("fatal")])),
+                jitter_milli=int(options.get("jitter", "0")),
+                jitter_seed=int(options.get("seed", "0")),
             )
             return dataclasses.replace(
                 make.activity(int(words[0]), words[1], retry=retry),
@@ -388,11 +436,31 @@ def _workflow_command(line: str) -> WorkflowCommand:
                 start_to_close_timeout_ms=int(options.get("start_to_close", "0")),
                 schedule_to_close_timeout_ms=int(options.get("schedule_to_close", "0")),
                 schedule_to_start_timeout_ms=int(options.get("schedule_to_start", "0")),
+                priority=int(options.get("priority", "3")),
             )
         case "timer":
             return StartTimer(sequence=int(words[0]), step_name=words[1], delay_ms=int(words[2]))
         case "await":
             return AwaitSignal(sequence=int(words[0]), step_name=words[1], signal_name=words[2])
+        case "marker":
+            return RecordMarker(
+                sequence=int(words[0]),
+                step_name=words[1],
+                marker=words[2],
+                data=" ".join(words[3:]).encode(),
+            )
+        case "cancel_step":
+            reason = " ".join(words[2:])
+            return CancelStep(sequence=int(words[0]), step_name=words[1], reason=reason)
+        case "upsert":
+            return UpsertSearchAttributes(attributes=_attributes(words))
+        case "continue":
+            return ContinueAsNew(
+                input=" ".join(words).encode(),
+                workflow_type=options.get("type", ""),
+                task_queue=options.get("queue", ""),
+                execution_timeout_ms=int(options.get("timeout", "-1")),
+            )
         case "child":
             return StartChildWorkflow(
                 sequence=int(words[0]),
@@ -420,6 +488,8 @@ _BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "signal": _Script.signal,
     "terminate": _Script.end,
     "cancel": _Script.end,
+    "pause": _Script.end,
+    "unpause": _Script.unpause,
     "grant": _Script.grant,
     "decide": _Script.decide,
     "complete": _Script.complete,

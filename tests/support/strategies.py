@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import engine_harness as make
@@ -26,7 +27,8 @@ from raftflow.engine.commands import (
     StartTimer,
     WorkflowCommand,
 )
-from raftflow.engine.rejections import Granted
+from raftflow.engine.ids import RunKey
+from raftflow.engine.rejections import Done, Granted, Rejection
 from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import Run, StepStatus, TaskState
 
@@ -142,7 +144,9 @@ class Player:
         self.harness = harness
         self.batches: list[tuple[int, tuple[Command, ...]]] = []
         self.tokens: list[tuple[str, str, str]] = []  # (namespace, workflow, token), ever granted
+        self.seen: Counter[str] = Counter()  # events, and how runs stood, by name
         self._said: list[Command] = []
+        self._delivered: set[tuple[RunKey, int]] = set()
         self._number = 0
 
     def begin(self) -> None:
@@ -171,6 +175,38 @@ class Player:
         loaded = [self.harness.rows.load_run(key) for key in self.harness.rows.runs]
         return [run for run in loaded if run is not None]
 
+    def settle(self) -> None:
+        """Deliver what is on its way until nothing is."""
+        for _ in range(100):
+            pending = [
+                make.deliver(key, number, message, new_run_id=f"r{self.number()}")
+                for key, box in self.harness.rows.outbox.items()
+                for number, message in box.items()
+            ]
+            if not pending:
+                return
+            self._apply(0, tuple(pending))
+        raise AssertionError("messages beget messages")
+
+    def end_and_forget_all(self) -> None:
+        """Terminate every run, and delete all of them: of each id the newest last."""
+        for run in self.runs():
+            namespace, workflow_id, run_id = run.key
+            end = cmd.TerminateRun(
+                namespace=namespace,
+                workflow_id=workflow_id,
+                run_id=run_id,
+                reason="",
+                request_id="",
+            )
+            self._apply(0, (end,))
+        self.settle()
+        rows = self.harness.rows
+        newest = {RunKey(*workflow, run_id) for workflow, run_id in rows.current.items()}
+        for key in sorted(rows.runs, key=lambda key: key in newest):
+            delete = make.delete(key.workflow_id, key.run_id, namespace=key.namespace)
+            self._apply(0, (delete,))
+
     def _command(self, operation: Operation) -> Command | None:
         return _WISHES[operation.kind](self, operation)
 
@@ -182,11 +218,25 @@ class Player:
             if isinstance(reply.answer, Granted):
                 assert isinstance(command, cmd.GrantActivity | cmd.GrantDecision)
                 self.tokens.append((command.namespace, command.workflow_id, reply.answer.token))
+            if isinstance(command, cmd.CompleteDecision | cmd.CompleteActivity):
+                assert isinstance(reply.answer, Done | Rejection)
+                handed = reply.answer.handed if isinstance(reply.answer, Done) else ()
+                self.tokens += [(command.namespace, command.workflow_id, each) for each in handed]
+            if isinstance(command, cmd.DeliverMessage) and isinstance(reply.answer, Done):
+                self._deliver_once(command)
+        self.seen.update(type(event.body).__name__ for _, event in applied.changes.events)
+        self.seen.update(run.status.name for run in applied.changes.runs.values())
+        self._delivered = {d for d in self._delivered if d[0] not in applied.changes.deleted}
+
+    def _deliver_once(self, command: cmd.DeliverMessage) -> None:
+        key = RunKey(command.namespace, command.workflow_id, command.run_id)
+        assert (key, command.number) not in self._delivered, "a message was delivered twice"
+        self._delivered.add((key, command.number))
 
     # ---- wishes -------------------------------------------------------------------------------
 
     def start(self, op: Operation) -> Command:
-        return make.start(
+        command = make.start(
             WORKFLOWS[op.a % 3],
             "Unknown" if op.c == 11 else "Order",
             run_id=f"r{self.number()}",
@@ -196,6 +246,9 @@ class Player:
             conflict=IdConflictPolicy(op.c % 2),
             request_id=f"q{op.c}" if op.c > 8 else "",
         )
+        if op.a < 9:
+            return command
+        return dataclasses.replace(command, signal_name=NAMES[op.b % 2], signal_payload=b"with")
 
     def signal(self, op: Operation) -> Command:
         return make.signal(
@@ -241,7 +294,7 @@ class Player:
         if not live or op.a == 11:
             return self.decide_late(op)
         run = live[op.a % len(live)]
-        return make.complete_decision(
+        command = make.complete_decision(
             run.key.workflow_id,
             run.decision.token,
             *self._program(run, op),
@@ -249,6 +302,13 @@ class Player:
             replay_error="broken" if op.b == 11 else "",
             nondeterminism=op.c % 2 == 0,
         )
+        return dataclasses.replace(command, eager=self._eager(op))
+
+    def _eager(self, op: Operation) -> cmd.EagerPoll | None:
+        if op.c % 3:
+            return None
+        names = ((), ("act", "Order"), ("other",))[op.a % 3]
+        return make.eager(names=names, limit=op.b % 3, nonce=f"e{self.number()}")
 
     def decide_late(self, op: Operation) -> Command | None:
         if not self.tokens:
@@ -287,7 +347,8 @@ class Player:
             return cmd.RecordHeartbeat(
                 namespace=namespace, workflow_id=workflow, lease_token=token, details=b"50%"
             )
-        return make.complete_activity(workflow, token, b"%d" % (op.c % 2), namespace=namespace)
+        done = make.complete_activity(workflow, token, b"%d" % (op.c % 2), namespace=namespace)
+        return dataclasses.replace(done, eager=self._eager(op))
 
     def give_back(self, op: Operation) -> Command | None:
         if not self.tokens:
@@ -307,6 +368,35 @@ class Player:
             row = dataclasses.replace(row, fire_at_ms=row.fire_at_ms - 1)
         return make.fire_timer(row)
 
+    def deliver(self, op: Operation) -> Command | None:
+        rows = [(k, n, m) for k, box in self.harness.rows.outbox.items() for n, m in box.items()]
+        if not rows:
+            return None
+        key, number, message = rows[op.a % len(rows)]
+        new_run_id = "r1" if op.c == 11 else f"r{self.number()}"
+        command = make.deliver(key, number, message, new_run_id=new_run_id)
+        return command if op.b < 11 else dataclasses.replace(command, target_workflow_id="a")
+
+    def delete(self, op: Operation) -> Command | None:
+        closed = [run for run in self.runs() if not run.open or op.c == 11]
+        if not closed:
+            return None
+        key = closed[op.a % len(closed)].key
+        return make.delete(
+            key.workflow_id,
+            key.run_id if op.b % 6 else "",
+            namespace=key.namespace,
+            request_id=f"x{op.c}" if op.c > 9 else "",
+            closed_before_ms=self.harness.time_ms if op.b > 8 else 0,
+        )
+
+    def retain(self, op: Operation) -> Command:
+        return cmd.UpdateNamespace(
+            namespace=NAMESPACES[op.a % 5],
+            retention_ms=(0, 1, 5_000)[op.b % 3],
+            request_id=f"u{op.c}" if op.c > 8 else "",
+        )
+
     def say_again(self, op: Operation) -> Command | None:
         recent = self._said[-12:]
         return recent[op.a % len(recent)] if recent else None
@@ -319,7 +409,7 @@ class Player:
         out: list[WorkflowCommand] = []
         sequence = len(run.steps) + (1 if op.b != 10 else 3)
         for n in range(op.b % 4):
-            choice = (op.c + n) % 6
+            choice = (op.c + n) % 9
             if choice < 2:
                 retry = RETRIES[(op.a + n) % len(RETRIES)]
                 out.append(
@@ -335,6 +425,18 @@ class Player:
                 )
             elif choice < 4:
                 out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
+            elif choice < 7:
+                out.append(
+                    cmd.StartChildWorkflow(
+                        step_name="c",
+                        sequence=sequence,
+                        workflow_type="Order" if op.b != 9 else "Unknown",
+                        workflow_id=("", "", "kid", "a")[op.a % 4],
+                        input=b"in",
+                        task_queue="",
+                        parent_close_policy=cmd.ParentClosePolicy((op.a + n) % 3),
+                    )
+                )
             else:
                 delay_ms = (0, 30, 5_000)[op.a % 3]
                 out.append(StartTimer(step_name="t", sequence=sequence, delay_ms=delay_ms))
@@ -356,6 +458,12 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.grant_decision,
     Player.grant_decision,
     Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.decide,
+    Player.decide,
+    Player.decide,
     Player.decide,
     Player.decide,
     Player.decide,
@@ -367,6 +475,14 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.give_back,
     Player.fire,
     Player.fire,
+    Player.deliver,
+    Player.deliver,
+    Player.deliver,
+    Player.deliver,
+    Player.deliver,
+    Player.delete,
+    Player.delete,
+    Player.retain,
     Player.say_again,
     Player.forget,
 )
