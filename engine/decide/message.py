@@ -38,8 +38,9 @@ def deliver(ctx: Context, command: DeliverMessage) -> Verdict:
 def _both(
     sender: Run, done: MessageDelivered, target: Run | None, moves: tuple[Move, ...]
 ) -> Verdict:
-    also = () if target is None or not moves else ((target, moves),)
-    return Verdict(DONE, sender, (done,), also)
+    if target is None or not moves:
+        return Verdict(DONE, sender, (done,))
+    return Verdict(DONE, target, moves, ((sender, (done,)),))
 
 
 def _mistaken(ctx: Context, sender: Run, message: Message, command: DeliverMessage) -> str | None:
