@@ -5,6 +5,8 @@ from raftflow_sdk.errors import (
     ActivityFailure,
     AlreadyExists,
     ApiError,
+    CancelledFailure,
+    ChildFailure,
     NondeterminismError,
     NotFound,
     PayloadError,
@@ -14,22 +16,35 @@ from raftflow_sdk.errors import (
     WorkflowFailure,
 )
 from raftflow_sdk.leases import ActivityInfo
-from raftflow_sdk.replay import Context, decide
+from raftflow_sdk.replay import (
+    DEFAULT_VERSION,
+    AsyncContext,
+    Context,
+    Future,
+    Replayer,
+    decide,
+)
 from raftflow_sdk.retry import RetryPolicy
 from raftflow_sdk.version import VERSION as __version__
 from raftflow_sdk.worker import Worker
 
 __all__ = [
+    "DEFAULT_VERSION",
     "ActivityFailure",
     "ActivityInfo",
     "AlreadyExists",
     "ApiError",
+    "AsyncContext",
+    "CancelledFailure",
+    "ChildFailure",
     "Client",
     "Context",
+    "Future",
     "NondeterminismError",
     "NotFound",
     "PayloadError",
     "RaftflowError",
+    "Replayer",
     "RetryPolicy",
     "RunFailed",
     "Started",
