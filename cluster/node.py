@@ -75,7 +75,7 @@ class Node:
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
-        self.duties.born_index = self.consensus.status().last_index
+        self.duties.returns.born_index = self.consensus.status().last_index
         exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
         self.exchange.start()

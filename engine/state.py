@@ -208,7 +208,6 @@ class Run:
     parent_workflow_id: str = ""
     parent_run_id: str = ""
     parent_sequence: int = 0
-    older_runs: int = 0  # kept runs of the same id that began before; kept right in the newest only
     messages_sent: int = 0  # numbers of the outbox so far
     steps: list[Step] = field(default_factory=list)
     signals: dict[int, Signal] = field(default_factory=dict)
@@ -216,6 +215,9 @@ class Run:
     # acknowledged, not yet history. Numbered from 1 (``event_id``), in order.
     arrivals: dict[int, Event] = field(default_factory=dict)
     outbox: dict[int, Message] = field(default_factory=dict)  # what others have not yet heard
+    # Kept runs of the same id that began before, kept right in the newest only. No part of the row
+    # (release 0.1 did not count them): whoever loads the run counts its rows.
+    older_runs: int = field(default=0, compare=False)
     # Derived, so that no arrival scans the steps: the open signal waits (name → sequences, oldest
     # first). None until a signal first asks; a loader leaves it alone.
     waits: dict[str, list[int]] | None = field(default=None, repr=False, compare=False)

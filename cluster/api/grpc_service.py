@@ -18,7 +18,8 @@ from grpc_reflection.v1alpha import reflection
 
 from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
-from raftflow.cluster.api.handlers import runs, tasks
+from raftflow.cluster.api.grpc_fields import request_id, run_of
+from raftflow.cluster.api.handlers import admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
@@ -222,10 +223,38 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return pb.CancelWorkflowResponse()
 
     @answering
+    async def PauseWorkflow(
+        self, request: pb.PauseWorkflowRequest, context: Context
+    ) -> pb.PauseWorkflowResponse:
+        await runs.change(self.node, messages.pause(request, self._namespace(request, context)))
+        return pb.PauseWorkflowResponse()
+
+    @answering
+    async def UnpauseWorkflow(
+        self, request: pb.UnpauseWorkflowRequest, context: Context
+    ) -> pb.UnpauseWorkflowResponse:
+        await runs.change(self.node, messages.unpause(request, self._namespace(request, context)))
+        return pb.UnpauseWorkflowResponse()
+
+    @answering
+    async def DeleteWorkflow(
+        self, request: pb.DeleteWorkflowRequest, context: Context
+    ) -> pb.DeleteWorkflowResponse:
+        workflow_id, run_id = run_of(request)
+        forgotten = await deletion.delete(
+            self.node,
+            self._namespace(request, context),
+            workflow_id,
+            run_id=run_id,
+            request_id=request_id(request),
+        )
+        return pb.DeleteWorkflowResponse(runs=forgotten)
+
+    @answering
     async def DescribeWorkflow(
         self, request: pb.DescribeWorkflowRequest, context: Context
     ) -> pb.DescribeWorkflowResponse:
-        workflow_id, run_id = messages.run_of(request)
+        workflow_id, run_id = run_of(request)
         namespace = self._namespace(request, context)
         found = await runs.describe(self.node, namespace, workflow_id, run_id)
         return messages.described(found)
@@ -261,6 +290,28 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             history_length=page.length,
             records=page.records,
         )
+
+    # ---- namespaces -----------------------------------------------------------------------------
+
+    @answering
+    async def CreateNamespace(
+        self, request: pb.CreateNamespaceRequest, context: Context
+    ) -> pb.CreateNamespaceResponse:
+        await admin.change_namespace(self.node, messages.create_namespace(request))
+        return pb.CreateNamespaceResponse()
+
+    @answering
+    async def UpdateNamespace(
+        self, request: pb.UpdateNamespaceRequest, context: Context
+    ) -> pb.UpdateNamespaceResponse:
+        await admin.change_namespace(self.node, messages.update_namespace(request))
+        return pb.UpdateNamespaceResponse()
+
+    @answering
+    async def ListNamespaces(
+        self, request: pb.ListNamespacesRequest, context: Context
+    ) -> pb.ListNamespacesResponse:
+        return messages.namespaces(await admin.namespaces(self.node))
 
     # ---- workflow tasks -------------------------------------------------------------------------
 

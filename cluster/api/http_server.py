@@ -21,8 +21,8 @@ from raftflow.cluster.api import json_routes
 from raftflow.cluster.api.auth import identify
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import Connection, ConnectionServer
-from raftflow.cluster.api.json_routes import Answer, Methods, Request, Route
 from raftflow.cluster.api.page import Page
+from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
@@ -103,12 +103,12 @@ class HttpServer:
         error: ApiError | None = None
         try:
             if raw_path.startswith("/api/"):
-                methods, workflow_id = json_routes.match(raw_path)
+                methods, path_id = json_routes.match(raw_path)
                 if http.method == "OPTIONS":
                     return self._preflight(http, methods)
                 route = _route(http, methods)
                 name = route.name
-                answer = await self._call(http, route, workflow_id, query)
+                answer = await self._call(http, route, path_id, query)
                 response = await self._answered(http, answer)
             else:
                 response = self._static(http, raw_path)
@@ -133,15 +133,13 @@ class HttpServer:
         self._allow(http, response)
         return response
 
-    async def _call(
-        self, http: web.BaseRequest, route: Route, workflow_id: str, query: str
-    ) -> Answer:
+    async def _call(self, http: web.BaseRequest, route: Route, path_id: str, query: str) -> Answer:
         if self._stopping:
             raise self._going()
         namespace = identify(http.headers)
-        body = await self._body(http) if http.method == "POST" else b""
+        body = b"" if route.body is None else await self._body(http)
         request = Request(
-            self._node, self._watch, namespace, workflow_id, query, http.headers, body
+            self._node, self._watch, route, namespace, path_id, query, http.headers, body
         )
         if not route.polls:
             return await route.handler(request)

@@ -13,8 +13,6 @@ from raftflow.cluster.api.status import ApiError
 
 E = TypeVar("E", bound=IntEnum)
 
-_EMPTY: tuple[Any, ...] = (None, "", 0, False, [], {})
-
 
 def parse_object(data: bytes) -> dict[str, Any]:
     """The JSON object of a request body. Depth bombs, NaN and broken UTF-8 are refused."""
@@ -45,31 +43,17 @@ class Fields:
 
     __slots__ = ("path", "values")
 
-    def __init__(
-        self,
-        values: Any,
-        known: frozenset[str],
-        *,
-        path: str = "",
-        later: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, values: Any, known: frozenset[str], *, path: str = "") -> None:
         if not isinstance(values, dict):
             raise ApiError("INVALID_FIELD", f"{path.rstrip('.')} must be an object")
         self.values: dict[str, Any] = values
         self.path = path
         unknown = values.keys() - known
         if unknown:
-            self._refuse(sorted(unknown), later)
-
-    def _refuse(self, names: list[str], later: frozenset[str]) -> None:
-        for name in names:
-            if name not in later:
-                shown = json.dumps(name, ensure_ascii=not name.isprintable())
-                where = f" in {self.path.rstrip('.')}" if self.path else ""
-                raise ApiError("UNKNOWN_FIELD", f"unknown field {shown}{where}")
-        for name in names:
-            if self.values[name] not in _EMPTY:
-                raise ApiError("NOT_SUPPORTED", f"{self.path}{name} is not supported yet")
+            name = min(unknown)
+            shown = json.dumps(name, ensure_ascii=not name.isprintable())
+            where = f" in {path.rstrip('.')}" if path else ""
+            raise ApiError("UNKNOWN_FIELD", f"unknown field {shown}{where}")
 
     def bad(self, name: str, what: str) -> ApiError:
         return ApiError("INVALID_FIELD", f"{self.path}{name} {what}")
@@ -118,6 +102,16 @@ class Fields:
             return False
         if not isinstance(value, bool):
             raise self.bad(name, "must be true or false")
+        return value
+
+    def number(self, name: str, default: float, *, least: float, most: float) -> float:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.bad(name, "must be a number")
+        if not least <= value <= most:
+            raise self.bad(name, f"must be {least} to {most}")
         return value
 
     def choice(self, name: str, kinds: type[E], default: E) -> E:

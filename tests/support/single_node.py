@@ -14,7 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from engine_harness import EngineHarness, fire_timer, grant_activity, grant_decision
+from engine_harness import (
+    EngineHarness,
+    deliver,
+    fire_timer,
+    grant_activity,
+    grant_decision,
+)
 
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
@@ -23,6 +29,7 @@ from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.apply import Applied
@@ -63,6 +70,7 @@ class SingleNode:
     leader: str = "n1"
     silence_s: float | None = 0.0
     members: dict[str, Any] = field(default_factory=dict)
+    post_closed: bool = False
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -77,8 +85,23 @@ class SingleNode:
         self.check()
         self.executed.append(command)
         answer = self.apply(command)
+        self.deliver()
         self.match()
         return answer
+
+    def deliver(self) -> None:
+        """Carry out what runs owe to one another, as the leader does. Nothing is delivered while
+        ``post_closed``."""
+        while not self.post_closed:
+            waiting = [
+                (key, number, message)
+                for key, messages in self.harness.rows.outbox.items()
+                for number, message in messages.items()
+            ]
+            if not waiting:
+                return
+            key, number, message = waiting[0]
+            self.apply(deliver(key, number, message, new_run_id=f"child{next(self.nonces)}"))
 
     async def linearizable(self) -> int:
         await asyncio.sleep(0)
@@ -262,6 +285,10 @@ class SingleNode:
             if run.key.namespace == wanted.namespace
             and (not wanted.statuses or run.status in wanted.statuses)
             and (not wanted.workflow_type or run.workflow_type == wanted.workflow_type)
+            and all(
+                plain_text(dict(run.search_attributes).get(name, "null"))[0] == text
+                for name, text in wanted.attributes
+            )
             and wanted.query.lower() in f"{run.key.workflow_id}\n{run.workflow_type}".lower()
         ]
         start = int(wanted.cursor or 0) + wanted.offset
@@ -285,6 +312,8 @@ class SingleNode:
                 updated_ms=run.updated_ms,
                 closed_ms=run.closed_ms,
                 history_length=run.history_length,
+                search_attributes=run.search_attributes,
+                memo=run.memo,
             )
             for run in reversed(self.harness.rows.runs.values())
         ]

@@ -67,3 +67,7 @@ async def register_types(node: NodeServices, command: RegisterTypes) -> None:
 def new_request_id() -> str:
     """For callers that sent none: the command still takes effect once."""
     return uuid.uuid4().hex
+
+
+def new_run_id() -> str:
+    return uuid.uuid4().hex
