@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from raftflow.cluster.api.attributes import parse_attributes, parse_memo
 from raftflow.cluster.config import Config
 from raftflow.engine.commands import (
     CancelRun,
@@ -20,10 +21,12 @@ from raftflow.engine.commands import (
     FireTimer,
     IdConflictPolicy,
     IdReusePolicy,
+    PauseRun,
     RegisterTypes,
     SignalRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
 )
 from raftflow.engine.ids import DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE, RunKey
 from raftflow.engine.rejections import Answer, Rejection, Started
@@ -100,12 +103,16 @@ class Environment:
         id_reuse_policy: str = "REJECT_DUPLICATE",
         id_conflict_policy: str = "FAIL",
         request_id: str | None = None,
+        search_attributes: Mapping[str, object] | None = None,
+        memo: Mapping[str, object] | None = None,
+        signal: tuple[str, object] | None = None,
     ) -> Run:
         """Start a run; everything happens that needs no time to pass.
 
         ``activities`` fakes activities by name from now on: a value is their output, an exception
         their failure, a function their code; see `takes`, `in_turn`, `fails`, `HANGS`, `DIES`,
-        `NOBODY`. ``decode`` says how `Run.result` reads the output.
+        `NOBODY`. ``decode`` says how `Run.result` reads the output. ``signal`` (name and payload) is
+        delivered with the start, or to the open run of the id.
         """
         self.deployment.fake(activities or {})
         workflow_type = self.deployment.type_of(workflow, decode)
@@ -123,6 +130,10 @@ class Environment:
                 id_reuse_policy=IdReusePolicy[id_reuse_policy],
                 id_conflict_policy=IdConflictPolicy[id_conflict_policy],
                 request_id=request_id or self._request_id(),
+                search_attributes=parse_attributes("search_attributes", search_attributes),
+                memo=parse_memo(memo, self.node.limits.max_payload_bytes),
+                signal_name=signal[0] if signal else "",
+                signal_payload=payloads.encode(signal[1]) if signal else b"",
             )
         )
         assert isinstance(answer, Started)
@@ -150,7 +161,16 @@ class Environment:
         )
 
     def terminate(self, run: Run | str, reason: str = "") -> None:
+        """End a run TERMINATED at once."""
         self.execute(TerminateRun(**_target(run), reason=reason, request_id=self._request_id()))
+
+    def pause(self, run: Run | str, reason: str = "") -> None:
+        """Hold a run: what is in flight goes on, and nothing is decided."""
+        self.execute(PauseRun(**_target(run), reason=reason, request_id=self._request_id()))
+
+    def unpause(self, run: Run | str) -> None:
+        """Let a held run go on."""
+        self.execute(UnpauseRun(**_target(run), request_id=self._request_id()))
 
     def advance(self, seconds: float) -> None:
         """Let so much time pass, and everything happen that happens in it. An activity may call

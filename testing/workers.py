@@ -17,12 +17,12 @@ from raftflow.engine import describe
 from raftflow.engine.commands import (
     CompleteActivity,
     CompleteDecision,
-    ContinueAsNew,
     ExpireLease,
     GrantActivity,
     GrantDecision,
     RecordHeartbeat,
     ReturnTask,
+    ScheduleActivity,
 )
 from raftflow.engine.deadlines import outlasts
 from raftflow.engine.decide.lease import LEASE_EXPIRED_TYPE
@@ -200,7 +200,7 @@ class Workers:
         fields = Fields(decision.answer, COMPLETION_FIELDS)
         command = parse_token(fields, DEFAULT_NAMESPACE)
         try:
-            command = self._with_new_run(parse_answer(fields, command, self._config))
+            command = self._with_ids(parse_answer(fields, command, self._config))
         except ApiError as error:
             self._node.execute(replace(command, unreadable=str(error)))
             raise BadDecision(_refused(decision, str(error))) from error
@@ -211,10 +211,18 @@ class Workers:
         if command.nondeterminism:
             raise NondeterminismError(command.replay_error)
 
-    def _with_new_run(self, command: CompleteDecision) -> CompleteDecision:
-        if any(isinstance(each, ContinueAsNew) for each in command.commands):
-            return replace(command, new_run_id=f"c{next(self._numbers):031x}")
-        return command
+    def _with_ids(self, command: CompleteDecision) -> CompleteDecision:
+        """What the API draws by chance comes from a counter here: the same at each run of a test."""
+        number = next(self._numbers)
+        if command.new_run_id:
+            return replace(command, new_run_id=f"c{number:031x}")
+        commands = tuple(
+            replace(each, retry=replace(each.retry, jitter_seed=number))
+            if isinstance(each, ScheduleActivity) and each.retry.jitter_milli
+            else each
+            for each in command.commands
+        )
+        return replace(command, commands=commands)
 
     # ---- activity tasks ------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import conformance_async
 import conformance_sync
 
-from raftflow.testing import DIES, HANGS, Environment, Run, takes
+from raftflow.testing import DIES, HANGS, NOBODY, Environment, Run, takes
 from raftflow_sdk import ActivityFailure, ActivityInfo, NondeterminismError, Worker
 
 SUITE = Path(__file__).resolve().parents[2] / "sdks" / "conformance"
@@ -245,8 +245,11 @@ class InProcess:
         self.deploy({"Change": self.scenario.document.get("variant", "1")}, before=0)
         worker = worker_of(self.implementation, lambda name, _: self.variants[name])
         for name, spec in self.scenario.activities.items():
-            worker.activity(name, decode="bytes")(self._activity(spec))
+            if not spec.get("nobody"):
+                worker.activity(name, decode="bytes")(self._activity(spec))
         self.env = Environment(worker)
+        unmanned = [name for name, spec in self.scenario.activities.items() if spec.get("nobody")]
+        self.env.deployment.fake(dict.fromkeys(unmanned, NOBODY))
 
     def _activity(self, spec: Json) -> Callable[[bytes, ActivityInfo], object]:
         def code(value: bytes, info: ActivityInfo) -> object:
