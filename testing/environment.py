@@ -111,7 +111,7 @@ class Environment:
 
         ``activities`` fakes activities by name from now on: a value is their output, an exception
         their failure, a function their code; see `takes`, `in_turn`, `fails`, `HANGS`, `DIES`,
-        `NOBODY`. ``decode`` says how `Run.result` reads the output. ``signal`` (name and payload) is
+        `NOBODY`. ``decode`` says how `Run.result` reads the output. ``signal`` (name, payload) is
         delivered with the start, or to the open run of the id.
         """
         self.deployment.fake(activities or {})

@@ -212,7 +212,7 @@ class Workers:
             raise NondeterminismError(command.replay_error)
 
     def _with_ids(self, command: CompleteDecision) -> CompleteDecision:
-        """What the API draws by chance comes from a counter here: the same at each run of a test."""
+        """What the API draws by chance comes from a counter here, the same at each run."""
         number = next(self._numbers)
         if command.new_run_id:
             return replace(command, new_run_id=f"c{number:031x}")

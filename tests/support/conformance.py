@@ -296,6 +296,14 @@ class InProcess:
     def until(self, condition: Callable[[], bool]) -> None:
         self.env.until(condition)
 
+    def variant_at(self, decision: int) -> str:
+        """Which code made that decision."""
+        return str([v["Change"] for at, v in self.deployed if at <= decision][-1])
+
+    def ids(self) -> list[str]:
+        """Of all workflows that ran."""
+        return list(dict.fromkeys(key.workflow_id for key in self.env.node.state.runs))
+
     def run(self, workflow_id: str) -> Run | None:
         try:
             return self.env.find(workflow_id)
