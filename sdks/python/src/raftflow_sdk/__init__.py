@@ -1,5 +1,6 @@
 """Write durable workflows in Python."""
 
+from raftflow_sdk.activity import ActivityInfo
 from raftflow_sdk.client import Client, Started
 from raftflow_sdk.errors import (
     ActivityFailure,
@@ -15,7 +16,6 @@ from raftflow_sdk.errors import (
     Unavailable,
     WorkflowFailure,
 )
-from raftflow_sdk.leases import ActivityInfo
 from raftflow_sdk.replay import (
     DEFAULT_VERSION,
     AsyncContext,
