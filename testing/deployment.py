@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from raftflow.testing.fakes import Fate, InTurn, Later
 from raftflow_sdk import ActivityInfo, Worker
+from raftflow_sdk.activity import ActivityCode
 from raftflow_sdk.payloads import Decode
-from raftflow_sdk.worker import _ActivityCode, _run_activity, _takes_info, _WorkflowCode
 
 # No fake: the activity's own code runs.
 OWN_CODE = object()
@@ -16,22 +18,29 @@ OWN_CODE = object()
 Source = Worker | Mapping[str, Callable[..., object]]
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowCode:
+    run: Callable[..., Any]
+    decode: Decode
+
+
 class Deployment:
     """What the workers of the environment can do."""
 
     def __init__(self) -> None:
-        self.workflows: dict[str, _WorkflowCode] = {}
-        self._activities: dict[str, _ActivityCode] = {}
+        self.workflows: dict[str, WorkflowCode] = {}
+        self._activities: dict[str, ActivityCode] = {}
         self._fakes: dict[str, object] = {}
 
     def add(self, source: Source) -> None:
         """All that a worker has registered; or workflow functions by name, as hosted ones are."""
         if isinstance(source, Worker):
-            self.workflows.update(source._workflows)
+            for name, code in source._workflows.items():
+                self.workflows[name] = WorkflowCode(code.run, code.decode)
             self._activities.update(source._activities)
         else:
-            for name, code in source.items():
-                self.workflows[name] = _WorkflowCode(code, "text")
+            for name, run in source.items():
+                self.workflows[name] = WorkflowCode(run, "text")
 
     def fake(self, activities: Mapping[str, object]) -> None:
         self._fakes.update(activities)
@@ -48,7 +57,7 @@ class Deployment:
             if code.run is workflow:
                 return name
         name = workflow.__name__
-        self.workflows[name] = _WorkflowCode(workflow, decode)
+        self.workflows[name] = WorkflowCode(workflow, decode)
         return name
 
     def outcome_of(self, name: str, calls: int) -> object:
@@ -68,34 +77,40 @@ class Deployment:
     ) -> tuple[Later | Fate, dict[str, Any]]:
         """Run the code or the fake: when it answers, if ever, and the fields of the completion."""
         own = self._activities.get(name)
-        code: Callable[..., object] = own.run if own and outcome is OWN_CODE else _giving(outcome)
-        after_ms, fate = 0, None
+        decode: Decode = own.decode if own else "text"
+        if own is not None and outcome is OWN_CODE:
+            code = own
+        elif callable(outcome):
+            code = ActivityCode.of(outcome, decode, f"the fake of activity {name!r}")
+        else:
+            code = ActivityCode(lambda _value: outcome, decode, False)
+        attempt = _Attempt()
 
         def run(value: object) -> object:
-            nonlocal after_ms, fate
-            result = _call(code, value, info)
-            while True:
-                if isinstance(result, Later):
-                    after_ms += result.after_ms
-                    result = result.outcome
-                elif isinstance(result, Fate):
-                    fate = result
-                    return ""
-                elif isinstance(result, BaseException):
-                    raise result.with_traceback(None)
-                elif callable(result):
-                    result = _call(result, value, info)
-                else:
-                    return result
+            result = code.run(value, info) if code.wants_info else code.run(value)
+            return attempt.wait(result) if inspect.iscoroutine(result) else attempt.settle(result)
 
-        decode: Decode = own.decode if own else "text"
-        fields = _run_activity(_ActivityCode(run, decode, False), task, info)
-        return fate or Later(after_ms, None), fields
+        fields = ActivityCode(run, decode, False).execute(task, info)
+        return attempt.fate or Later(attempt.after_ms, None), fields
 
 
-def _giving(outcome: object) -> Callable[[object], object]:
-    return lambda _value: outcome
+class _Attempt:
+    """What becomes of one attempt: it may end later, or never."""
 
+    def __init__(self) -> None:
+        self.after_ms = 0
+        self.fate: Fate | None = None
 
-def _call(code: Callable[..., object], value: object, info: ActivityInfo) -> object:
-    return code(value, info) if _takes_info(code) else code(value)
+    def settle(self, result: object) -> object:
+        while isinstance(result, Later):
+            self.after_ms += result.after_ms
+            result = result.outcome
+        if isinstance(result, Fate):
+            self.fate = result
+            return ""
+        if isinstance(result, BaseException):
+            raise result.with_traceback(None)
+        return result
+
+    async def wait(self, coroutine: Coroutine[Any, Any, object]) -> object:
+        return self.settle(await coroutine)

@@ -42,6 +42,8 @@ def takes(seconds: float, outcome: object = "") -> Later:
     """The activity takes so long, and then this is its outcome: a value or an exception."""
     if seconds < 0:
         raise ValueError(f"no activity takes {seconds} seconds")
+    if callable(outcome):
+        raise TypeError("let the function itself return takes(seconds, its outcome)")
     return Later(round(seconds * 1_000), outcome)
 
 

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import json
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.decisions import COMPLETION_FIELDS, parse_answer, parse_token
@@ -37,7 +37,6 @@ from raftflow.testing.node import Node
 from raftflow.testing.plan import Harm, Plan
 from raftflow.testing.run import as_json
 from raftflow_sdk import ActivityInfo, NondeterminismError, payloads
-from raftflow_sdk.leases import Heartbeats
 from raftflow_sdk.replay import decide
 
 _WORKER = "test-worker"
@@ -281,15 +280,9 @@ class Workers:
     def _run(self, task: dict[str, Any], outcome: object) -> _Done:
         """Run the code or the fake."""
         token = task["lease_token"]
-        info = ActivityInfo(task, cast(Heartbeats, _Beats(self._node, token)))
+        info = ActivityInfo(task, lambda info: self._beat(info, token))
         self.calls.append(Call(task, info))
-
-        def lose(cancelled: bool) -> None:
-            if cancelled:
-                info.cancelled.set()
-            info.lease_lost.set()
-
-        self._node.watchers[token] = lose
+        self._node.watchers[token] = lambda cancelled: info.lose(cancelled=cancelled)
         when, fields = self._deployment.run(task["step_name"], outcome, task, info)
         named = ("workflow_id", "step_name", "sequence", "lease_token")
         answer = json.loads(json.dumps({name: task[name] for name in named} | fields))
@@ -333,6 +326,17 @@ class Workers:
             )
         )
 
+    def _beat(self, info: ActivityInfo, token: str) -> None:
+        """Details that activity code reports are recorded at once."""
+        self._node.execute(
+            RecordHeartbeat(
+                namespace=DEFAULT_NAMESPACE,
+                workflow_id=info.workflow_id,
+                lease_token=token,
+                details=info.take_details() or b"",
+            )
+        )
+
     def _give_back(self, task: dict[str, Any]) -> None:
         self._node.execute(
             ReturnTask(
@@ -372,25 +376,6 @@ class Workers:
         run = hold.lease.run
         self._node.execute(
             ExpireLease(namespace=run.namespace, workflow_id=run.workflow_id, token=token)
-        )
-
-
-class _Beats:
-    """Details that activity code reports are recorded at once."""
-
-    def __init__(self, node: Node, token: str) -> None:
-        self._node = node
-        self._token = token
-
-    def hasten(self, info: ActivityInfo) -> None:
-        details = info.take_details()
-        self._node.execute(
-            RecordHeartbeat(
-                namespace=DEFAULT_NAMESPACE,
-                workflow_id=info.workflow_id,
-                lease_token=self._token,
-                details=details or b"",
-            )
         )
 
 
