@@ -56,9 +56,9 @@ _ENDS: dict[type, Callable[..., None]] = {
 
 
 def must_wait(move: object, rec: Recorder, run: Run) -> TypeGuard[Fact]:
+    """Of a run whose patience is over: nobody asks this of others."""
     return (
-        run.stale_decisions >= PATIENCE
-        and run.decision.state is TaskState.LEASED
+        run.decision.state is TaskState.LEASED
         and type(move) in _ENDS
         and rec.feature_level >= FEATURE_LEVEL
     )

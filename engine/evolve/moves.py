@@ -146,16 +146,19 @@ OF_NONE: dict[type, Callable[..., Run | None]] = {
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
     """Make the moves, in order. Those that follow one which makes a run are of that run."""
     for move in moves:
-        if subject is not None and type(move) in OF_RUN:
-            _make(rec, subject, move)
-        else:
+        make = OF_RUN.get(type(move))
+        if make is None or subject is None:
             subject = OF_NONE[type(move)](rec, move)
+        elif subject.stale_decisions < arrivals.PATIENCE:
+            make(rec, subject, move)
+        else:
+            _make_pressed(rec, subject, move)
     if subject is not None and subject.arrivals and subject.decision.state is not TaskState.LEASED:
         _join(rec, subject)
 
 
-def _make(rec: Recorder, run: Run, move: Move) -> None:
-    """Facts that arrive too fast wait; what closes the run lets them join before it."""
+def _make_pressed(rec: Recorder, run: Run, move: Move) -> None:
+    """Facts wait while a decision is out; what closes the run lets them join before it."""
     if arrivals.must_wait(move, rec, run):
         arrivals.hold(rec, run, move)
         return

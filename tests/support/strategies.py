@@ -28,7 +28,7 @@ from raftflow.engine.commands import (
     WorkflowCommand,
 )
 from raftflow.engine.ids import RunKey
-from raftflow.engine.rejections import Done, Granted, Rejection
+from raftflow.engine.rejections import Done, Granted, Reason, Rejection
 from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import Run, RunStatus, StepStatus, TaskState
 
@@ -226,6 +226,8 @@ class Player:
         self._said += commands
         applied = self.harness.apply(*commands, advance_ms=advance_ms)
         for command, reply in zip(commands, applied.replies, strict=True):
+            refused = isinstance(reply.answer, Rejection) and reply.answer.reason
+            assert refused is not Reason.UNREADABLE, f"{command} broke the engine: {reply.answer}"
             if isinstance(reply.answer, Granted):
                 assert isinstance(command, cmd.GrantActivity | cmd.GrantDecision)
                 self.tokens.append((command.namespace, command.workflow_id, reply.answer.token))
