@@ -107,7 +107,9 @@ class SwallowedSuspension(ReplayError):
 class RunFailed(RaftflowError):
     """`Client.result`: the run ended otherwise than COMPLETED; `status` says how."""
 
-    def __init__(self, workflow_id: str, run_id: str, status: str, error: str) -> None:
+    def __init__(
+        self, workflow_id: str, run_id: str, status: str, error: str, *, error_type: str = ""
+    ) -> None:
         super().__init__(
             f"workflow {workflow_id!r} ended {status}" + (f": {error}" if error else "")
         )
@@ -115,6 +117,7 @@ class RunFailed(RaftflowError):
         self.run_id = run_id
         self.status = status
         self.error = error
+        self.error_type = error_type
 
 
 class ApiError(RaftflowError):
