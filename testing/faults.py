@@ -15,8 +15,11 @@ from typing import Any
 
 from raftflow.testing.deployment import Source
 from raftflow.testing.environment import Environment
+from raftflow.testing.fresh import decide_afresh
 from raftflow.testing.plan import EVERYWHERE, Harm, Plan
 from raftflow.testing.run import Run
+from raftflow.testing.workers import Decision, check_same
+from raftflow_sdk import NondeterminismError
 
 Scenario = Callable[[Environment], object]
 
@@ -38,14 +41,19 @@ class _Outcome:
     history: list[str]
 
 
-def crash_everywhere(scenario: Scenario, *code: Source) -> list[str]:
+def crash_everywhere(scenario: Scenario, *code: Source, fresh_process: bool = True) -> list[str]:
     """Crash the worker and the node at every event boundary.
 
     At each decision the worker dies before its answer arrives; the node forgets everything and
     applies its log again; another worker makes the decision again from history, must decide the
     same, and sends it twice. Each activity is given back by a dying worker before it ran, and
     reports twice. The history has to come out the same. Returns the boundaries.
+
+    ``fresh_process``: all decisions are made again by other interpreters with other hash seeds as
+    well, for workflows that these can import.
     """
+    if fresh_process:
+        _decide_afresh(scenario, code)
     return _try_everywhere(scenario, code, Harm.CRASH, same_history=True)
 
 
@@ -76,6 +84,25 @@ def _try_everywhere(
     return boundaries
 
 
+def _decide_afresh(scenario: Scenario, code: tuple[Source, ...]) -> None:
+    env = Environment(*code)
+    _finished(env, scenario)
+    made: dict[str, list[Decision]] = {}
+    for decision in env.workers.decisions:
+        made.setdefault(decision.task["workflow_type"], []).append(decision)
+    for name, decisions in made.items():
+        workflow = env.deployment.workflows[name]
+        tasks = [each.task for each in decisions]
+        for answers in decide_afresh(workflow.run, workflow.decode, tasks):
+            for first, again in zip(decisions, answers, strict=True):
+                what = f"the decision of workflow {first.task['workflow_id']!r} on "
+                what += f"{first.task['history_length']} events"
+                try:
+                    check_same(what, first.answer, again)
+                except NondeterminismError as error:
+                    raise Broken(f"in a fresh process {error}") from error
+
+
 def _compare(
     scenario: Scenario,
     code: tuple[Source, ...],
@@ -100,16 +127,20 @@ def _compare(
 
 
 def _play(scenario: Scenario, code: tuple[Source, ...], plan: Plan) -> _Outcome:
-    env = Environment(*code, plan=plan)
+    run, world = _finished(Environment(*code, plan=plan), scenario)
+    last = run.newest
+    shown = last.describe()
+    output = shown.get("output", shown.get("output_base64", ""))
+    return _Outcome(last.status, output, world, [_line(event) for event in run.history])
+
+
+def _finished(env: Environment, scenario: Scenario) -> tuple[Run, Any]:
     returned = scenario(env)
     run, world = returned if isinstance(returned, tuple) else (returned, None)
     if not isinstance(run, Run):
         raise TypeError("a scenario returns its run, or its run and what the world looks like")
     env.finish(run)
-    last = run.newest
-    shown = last.describe()
-    output = shown.get("output", shown.get("output_base64", ""))
-    return _Outcome(last.status, output, world, [_line(event) for event in run.history])
+    return run, world
 
 
 def _line(event: dict[str, Any]) -> str:

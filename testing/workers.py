@@ -171,7 +171,7 @@ class Workers:
         self._miss(lost.task["task_token"])
         self._node.restart()
         again = self._decision(self._take_decision(key))
-        _check_same(what, lost.answer, again.answer)
+        check_same(what, lost.answer, again.answer)
         self._complete_decision(again)
         self._complete_decision(again)  # the answer to the first call was lost
 
@@ -379,12 +379,12 @@ class Workers:
         )
 
 
-def _check_same(what: str, lost: dict[str, Any], again: dict[str, Any]) -> None:
+def check_same(what: str, first: dict[str, Any], again: dict[str, Any]) -> None:
     """A decision is a function of its history alone."""
-    decided = [{k: v for k, v in each.items() if k != "task_token"} for each in (lost, again)]
+    decided = [{k: v for k, v in each.items() if k != "task_token"} for each in (first, again)]
     if decided[0] != decided[1]:
         raise NondeterminismError(
-            f"{what} was lost and made again, differently:\n"
+            f"{what} was made again, differently:\n"
             f"  first  {json.dumps(decided[0])}\n  then   {json.dumps(decided[1])}"
         )
 

@@ -75,6 +75,7 @@ ELSEWHERE = {
     "cluster/store/views.py": STORE,
     "testing/deployment.py": ENVIRONMENT,
     "testing/fakes.py": ENVIRONMENT,
+    "testing/fresh.py": "tests/testing/test_faults.py",
     "testing/node.py": ENVIRONMENT,
     "testing/plan.py": "tests/testing/test_faults.py",
     "testing/run.py": ENVIRONMENT,

@@ -54,3 +54,8 @@ def careless(ctx: Context) -> Any:
 def careful(ctx: Context) -> Any:
     ctx.activity("deposit", "10", retry=RetryPolicy(max_attempts=3, initial_backoff=1.0))
     return ctx.activity("balance")
+
+
+def unordered(ctx: Context) -> Any:
+    """Goes through a set: in another process in another order."""
+    return ",".join(ctx.activity("pack", item) for item in {"shoes", "hat", "scarf", "gloves"})

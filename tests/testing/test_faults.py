@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from shop_workflows import approval, careful, careless, forgetful, order, worker
+from shop_workflows import approval, careful, careless, forgetful, order, unordered, worker
 
 from raftflow.testing import (
     Broken,
@@ -66,6 +66,15 @@ def test_a_decision_that_depends_on_the_moment_is_found() -> None:
 
     with pytest.raises(Broken, match=r"on 1 events: the decision .* made again, differently"):
         crash_everywhere(scenario)
+
+
+def test_a_decision_that_depends_on_the_process_is_found() -> None:
+    def scenario(env: Environment) -> Run:
+        return env.start(unordered, activities={"pack": "packed"})
+
+    with pytest.raises(Broken, match=r"in a fresh process .* made again, differently"):
+        crash_everywhere(scenario)
+    crash_everywhere(scenario, fresh_process=False)
 
 
 class Account:
