@@ -60,9 +60,13 @@ class Deployment:
         self.workflows[name] = WorkflowCode(workflow, decode)
         return name
 
+    def fake_of(self, name: str) -> object:
+        """The fake of an activity as it was given, or OWN_CODE."""
+        return self._fakes.get(name, OWN_CODE)
+
     def outcome_of(self, name: str, calls: int) -> object:
         """What the next attempt of an activity meets: a fake, or OWN_CODE."""
-        outcome = self._fakes.get(name, OWN_CODE)
+        outcome = self.fake_of(name)
         if isinstance(outcome, InTurn):
             outcome = outcome.outcomes[min(calls, len(outcome.outcomes) - 1)]
         if outcome is OWN_CODE and name not in self._activities:

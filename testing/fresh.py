@@ -24,15 +24,18 @@ from raftflow_sdk.replay import decide
 # Two elements of a set stand in either order: several seeds find it sooner.
 _SEEDS = ("1", "2")
 _PATIENCE_S = 60
+_FRESH = "RAFTFLOW_FRESH_PROCESS"
 
 Json = dict[str, Any]
 
 
 def decide_afresh(code: Any, decode: str, tasks: Sequence[Json]) -> Iterable[list[Json]]:
     """The answers to the tasks, once for each of several interpreters. None for code that another
-    process cannot find: functions within functions, and what is no function."""
+    process cannot find: functions within functions or of a script, and what is no function."""
     qualname = getattr(code, "__qualname__", "<unknown>")
-    if "<" in qualname or not hasattr(code, "__code__") or not tasks:
+    if "<" in qualname or not hasattr(code, "__code__") or code.__module__ == "__main__":
+        return ()
+    if not tasks or _FRESH in os.environ:  # a module that tries this while it is loaded
         return ()
     job = {
         "module": code.__module__,
@@ -57,6 +60,7 @@ def _ask(job: str, seed: str) -> list[Json]:
         env={
             **os.environ,
             "PYTHONHASHSEED": seed,
+            _FRESH: "1",
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         },
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from raftflow.engine.apply import Applied, apply
 from raftflow.engine.commands import Batch, Command, TimerKind
@@ -31,7 +32,16 @@ from raftflow.engine.state import Catalog, Run, Signal, WorkingSet
 # Tests begin at the same moment, whatever the wall clock says: 2025-01-01T00:00:00Z.
 EPOCH_MS = 1_735_689_600_000
 
+Offer = TypeVar("Offer", OfferDecision, OfferActivity)
 TaskKey = tuple[RunKey, int]  # the run and the sequence of an activity
+
+
+@dataclass(frozen=True, slots=True)
+class Queued(Generic[Offer]):
+    """A task that waits for a worker; numbered in the order in which tasks were offered."""
+
+    number: int
+    offer: Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,9 @@ class Node:
         self.state = WorkingSet(Catalog())
         self.events: dict[RunKey, list[Event]] = {}
         self.signals: dict[RunKey, dict[int, Signal]] = {}
-        self.decisions: dict[RunKey, OfferDecision] = {}
-        self.activities: dict[TaskKey, OfferActivity] = {}
+        self.offered = 0
+        self.decisions: dict[RunKey, Queued[OfferDecision]] = {}
+        self.activities: dict[TaskKey, Queued[OfferActivity]] = {}
         self.timers: dict[tuple[RunKey, TimerKind, int], ArmTimer] = {}
         self.leases: dict[str, Held] = {}
         self.messages: dict[tuple[RunKey, int], SendMessage] = {}
@@ -112,9 +123,11 @@ class Node:
         """The leader's duty that an effect begins or ends."""
         match effect:
             case OfferDecision():
-                self.decisions[effect.run] = effect
+                self.offered += 1
+                self.decisions[effect.run] = Queued(self.offered, effect)
             case OfferActivity():
-                self.activities[effect.run, effect.sequence] = effect
+                self.offered += 1
+                self.activities[effect.run, effect.sequence] = Queued(self.offered, effect)
             case WithdrawTask():
                 self._withdraw(effect.run, effect.sequence)
             case HoldLease():

@@ -26,14 +26,14 @@ from raftflow.engine.commands import (
 )
 from raftflow.engine.deadlines import outlasts
 from raftflow.engine.decide.lease import LEASE_EXPIRED_TYPE
-from raftflow.engine.effects import OfferActivity
+from raftflow.engine.effects import OfferActivity, OfferDecision
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
 from raftflow.engine.rejections import Answer, Granted, Reason, Rejection
 from raftflow.engine.retry import backoff_ms, may_retry
 from raftflow.engine.state import Step
 from raftflow.testing.deployment import Deployment
 from raftflow.testing.fakes import Fate, Later
-from raftflow.testing.node import Node
+from raftflow.testing.node import Node, Queued
 from raftflow.testing.plan import Harm, Plan
 from raftflow.testing.run import as_json
 from raftflow_sdk import ActivityInfo, NondeterminismError, payloads
@@ -146,18 +146,26 @@ class Workers:
         if self._due and self._due[0].at_ms <= self._node.time_ms:
             self._do_due(heapq.heappop(self._due))
             return True
-        for key, offer in self._node.decisions.items():
-            if offer.workflow_type in self._deployment.workflows:
-                self._decide(key)
-                return True
-        offers = sorted(self._node.activities.values(), key=lambda each: each.priority)
-        for offer_ in offers:
-            turn = self._turns.get(offer_.step_name, 0)
-            outcome = self._deployment.outcome_of(offer_.step_name, turn)
-            if outcome is not Fate.NOBODY:
-                self._attempt(offer_, outcome)
-                return True
-        return False
+        decision = self._next_decision()
+        activity = self._next_activity()
+        if decision and not (activity and activity.number < decision.number):
+            self._decide(decision.offer.run)
+        elif activity:
+            self._attempt(activity.offer)
+        return bool(decision or activity)
+
+    def _next_decision(self) -> Queued[OfferDecision] | None:
+        known = self._deployment.workflows
+        queued = self._node.decisions.values()
+        return next((each for each in queued if each.offer.workflow_type in known), None)
+
+    def _next_activity(self) -> Queued[OfferActivity] | None:
+        """The most urgent one, of those that a worker takes."""
+        queued = (each for each in self._node.activities.values() if self._taken(each.offer))
+        return min(queued, key=lambda each: (each.offer.priority, each.number), default=None)
+
+    def _taken(self, offer: OfferActivity) -> bool:
+        return self._deployment.fake_of(offer.step_name) is not Fate.NOBODY
 
     # ---- workflow tasks ------------------------------------------------------------------------
 
@@ -225,7 +233,9 @@ class Workers:
 
     # ---- activity tasks ------------------------------------------------------------------------
 
-    def _attempt(self, offer: OfferActivity, outcome: object) -> None:
+    def _attempt(self, offer: OfferActivity) -> None:
+        turn = self._turns.get(offer.step_name, 0)
+        outcome = self._deployment.outcome_of(offer.step_name, turn)
         what = f"attempt {offer.attempt} of activity {offer.step_name!r} (sequence {offer.sequence}"
         what += f" of workflow {offer.run.workflow_id!r})"
         if self._plan.strikes(Harm.CRASH, what):
