@@ -2,7 +2,8 @@
 
 A scenario is a function that gets a fresh environment, does to it what a user would do, and returns
 the run; beside it, it may return what the world looks like afterwards. It is run once in peace and
-then with each fault; everything must come out the same.
+then with each fault; everything must come out the same. Where what comes out is drawn by chance,
+``compare`` says what of the run must be the same instead of its output and history.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 from raftflow.testing.deployment import Source
 from raftflow.testing.environment import Environment
 from raftflow.testing.fresh import decide_afresh
-from raftflow.testing.plan import EVERYWHERE, Harm, Plan
+from raftflow.testing.plan import EVERYWHERE, NOWHERE, Harm, Plan
 from raftflow.testing.run import Run
 from raftflow.testing.workers import Decision, check_same
 from raftflow_sdk import NondeterminismError
 
 Scenario = Callable[[Environment], object]
+Compare = Callable[[Run], object]
 
 # What may differ: moments, who worked, at which attempt, and ids that are drawn.
 _BY_CHANCE = frozenset(
@@ -36,12 +38,61 @@ class Broken(AssertionError):
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     status: str
-    output: str
-    world: Any
+    output: object
+    world: object
     history: list[str]
 
 
-def crash_everywhere(scenario: Scenario, *code: Source, fresh_process: bool = True) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What is played, and what of it must always come out the same."""
+
+    scenario: Scenario
+    code: tuple[Source, ...]
+    compare: Compare | None
+    same_history: bool
+
+    def everywhere(self, harm: Harm) -> list[str]:
+        peace = self.play(Plan())
+        probe = Plan(harm, at=NOWHERE)
+        self.play(probe)
+        for at, boundary in enumerate(probe.boundaries, start=1):
+            self.try_at(peace, Plan(harm, at), boundary)
+        self.try_at(peace, Plan(harm, EVERYWHERE), "every boundary")
+        return probe.boundaries
+
+    def try_at(self, peace: _Outcome, plan: Plan, boundary: str) -> None:
+        where = f"{plan.harm.value} at {boundary}"
+        try:
+            outcome = self.play(plan)
+        except Exception as error:
+            raise Broken(f"{where}: {error}") from error
+        for what in ("status", "output", "world"):
+            before, after = getattr(peace, what), getattr(outcome, what)
+            if before != after:
+                raise Broken(f"{where}: the {what} is {after!r}, without it {before!r}")
+        if outcome.history != peace.history:
+            lines = unified_diff(
+                peace.history, outcome.history, "without it", "with it", lineterm=""
+            )
+            raise Broken("\n".join([f"{where}: the history is another one", *lines]))
+
+    def play(self, plan: Plan) -> _Outcome:
+        run, world = _finished(Environment(*self.code, plan=plan), self.scenario)
+        if self.compare is not None:
+            return _Outcome(run.newest.status, self.compare(run), world, [])
+        shown = run.newest.describe()
+        output = shown.get("output", shown.get("output_base64", ""))
+        history = [_line(event) for event in run.history] if self.same_history else []
+        return _Outcome(shown["status"], output, world, history)
+
+
+def crash_everywhere(
+    scenario: Scenario,
+    *code: Source,
+    compare: Compare | None = None,
+    fresh_process: bool = True,
+) -> list[str]:
     """Crash the worker and the node at every event boundary.
 
     At each decision the worker dies before its answer arrives; the node forgets everything and
@@ -54,34 +105,19 @@ def crash_everywhere(scenario: Scenario, *code: Source, fresh_process: bool = Tr
     """
     if fresh_process:
         _decide_afresh(scenario, code)
-    return _try_everywhere(scenario, code, Harm.CRASH, same_history=True)
+    return _Trial(scenario, code, compare, same_history=True).everywhere(Harm.CRASH)
 
 
 def duplicate_activities(
-    scenario: Scenario, *code: Source, same_history: bool = False
+    scenario: Scenario, *code: Source, compare: Compare | None = None
 ) -> list[str]:
     """Run each activity twice, as at-least-once allows.
 
     When the step has another attempt, the worker works, is taken for dead and answers too late; the
-    next attempt does the work again. Else two workers do the same work under one lease. The run and
-    the world have to come out the same.
+    next attempt does the work again. Else two workers do the same work under one lease. The output
+    and the world have to come out the same.
     """
-    return _try_everywhere(scenario, code, Harm.TWICE, same_history=same_history)
-
-
-def _try_everywhere(
-    scenario: Scenario, code: tuple[Source, ...], harm: Harm, *, same_history: bool
-) -> list[str]:
-    peace = _play(scenario, code, Plan())
-    probe = Plan(harm, at=-1)
-    _play(scenario, code, probe)
-    boundaries = probe.boundaries
-    for at, boundary in enumerate(boundaries, start=1):
-        _compare(scenario, code, peace, Plan(harm, at), boundary, same_history=same_history)
-    _compare(
-        scenario, code, peace, Plan(harm, EVERYWHERE), "every boundary", same_history=same_history
-    )
-    return boundaries
+    return _Trial(scenario, code, compare, same_history=False).everywhere(Harm.TWICE)
 
 
 def _decide_afresh(scenario: Scenario, code: tuple[Source, ...]) -> None:
@@ -101,37 +137,6 @@ def _decide_afresh(scenario: Scenario, code: tuple[Source, ...]) -> None:
                     check_same(what, first.answer, again)
                 except NondeterminismError as error:
                     raise Broken(f"in a fresh process {error}") from error
-
-
-def _compare(
-    scenario: Scenario,
-    code: tuple[Source, ...],
-    peace: _Outcome,
-    plan: Plan,
-    boundary: str,
-    *,
-    same_history: bool,
-) -> None:
-    where = f"{plan.harm.value} at {boundary}"
-    try:
-        outcome = _play(scenario, code, plan)
-    except Exception as error:
-        raise Broken(f"{where}: {error}") from error
-    for what in ("status", "output", "world"):
-        before, after = getattr(peace, what), getattr(outcome, what)
-        if before != after:
-            raise Broken(f"{where}: the {what} is {after!r}, without it {before!r}")
-    if same_history and outcome.history != peace.history:
-        lines = unified_diff(peace.history, outcome.history, "without it", "with it", lineterm="")
-        raise Broken("\n".join([f"{where}: the history is another one", *lines]))
-
-
-def _play(scenario: Scenario, code: tuple[Source, ...], plan: Plan) -> _Outcome:
-    run, world = _finished(Environment(*code, plan=plan), scenario)
-    last = run.newest
-    shown = last.describe()
-    output = shown.get("output", shown.get("output_base64", ""))
-    return _Outcome(last.status, output, world, [_line(event) for event in run.history])
 
 
 def _finished(env: Environment, scenario: Scenario) -> tuple[Run, Any]:

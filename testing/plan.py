@@ -14,6 +14,7 @@ class Harm(Enum):
 
 
 EVERYWHERE = 0
+NOWHERE = -1
 
 
 @dataclass(slots=True)

@@ -9,7 +9,9 @@ import pytest
 from shop_workflows import approval, order, worker
 
 from raftflow.testing import HANGS, NOBODY, Environment, StillOpen, fails, in_turn, takes
-from raftflow_sdk import Context, RunFailed
+from raftflow.testing.environment import Endless
+from raftflow.testing.workers import BadDecision
+from raftflow_sdk import AsyncContext, Context, NondeterminismError, RunFailed
 
 
 @pytest.fixture
@@ -122,3 +124,108 @@ def test_an_activity_without_code_is_named(env: Environment) -> None:
 def test_an_execution_timeout_ends_the_run(env: Environment) -> None:
     run = env.run(approval, execution_timeout=60)
     assert (run.status, env.now) == ("TIMED_OUT", 60)
+
+
+async def greets(ctx: AsyncContext) -> Any:
+    first, second = await ctx.gather(ctx.activity("hello", "a"), ctx.activity("hello", "b"))
+    return f"{first} {second}"
+
+
+def test_async_workflows_and_activities(env: Environment) -> None:
+    async def hello(name: str) -> str:
+        return f"hello {name}"
+
+    assert env.run(greets, activities={"hello": hello}).result == "hello a hello b"
+
+
+def parent(ctx: Context) -> Any:
+    return ctx.child("approval", workflow_id="child", decode="json")
+
+
+def test_children_are_runs_of_their_own() -> None:
+    env = Environment({"parent": parent, "approval": approval})
+    run = env.start("parent", decode="json")
+    assert run.waiting_on == ["approval: the child workflow to end"]
+    env.signal("child", "approved", {"by": "me"})
+    assert env.find("child", decode="json").result == {"by": "me"}
+    assert run.result == {"by": "me"}
+
+
+def countdown(ctx: Context) -> Any:
+    left = int(ctx.input)
+    if left == 0:
+        return "lift-off"
+    ctx.sleep("tick", 1)
+    return ctx.continue_as_new(str(left - 1))
+
+
+def test_the_result_of_a_chain_is_that_of_its_last_run(env: Environment) -> None:
+    run = env.start(countdown, input="3", workflow_id="rocket")
+    assert (run.result, env.now) == ("lift-off", 3)
+    assert [each.status for each in env.runs("rocket")] == ["CONTINUED_AS_NEW"] * 3 + ["COMPLETED"]
+
+
+def test_a_held_run_decides_nothing(env: Environment) -> None:
+    run = env.start(approval)
+    env.pause(run, "let me look")
+    env.signal(run, "approved", "yes")
+    assert (run.status, run.error) == ("PAUSED", "paused: let me look")
+    env.unpause(run)
+    assert run.result == "yes"
+
+
+def test_a_start_may_bring_a_signal_memo_and_attributes(env: Environment) -> None:
+    run = env.start(
+        approval,
+        signal=("approved", "at once"),
+        memo={"who": "me"},
+        search_attributes={"customer": 7},
+    )
+    assert run.result == "at once"
+    shown = run.describe()
+    assert (shown["memo"], shown["search_attributes"]) == ({"who": "me"}, {"customer": 7})
+
+
+def changed(ctx: Context) -> Any:
+    ctx.activity("reserve", ctx.input)
+    return "never"
+
+
+def test_nondeterminism_is_raised_and_repaired_code_heals(env: Environment) -> None:
+    run = env.start("Approval")
+    env.deploy({"Approval": changed})
+    with pytest.raises(NondeterminismError, match="the history has SIGNAL 'gate'"):
+        env.signal(run, "approved", "yes")
+    assert run.status == "UNKNOWN"
+    env.deploy({"Approval": approval})
+    assert (run.result, env.now) == ("yes", 10)
+
+
+def invalid(ctx: Context) -> Any:
+    return ctx.activity("work" * 500)
+
+
+def test_a_refused_decision_is_raised(env: Environment) -> None:
+    with pytest.raises(BadDecision, match="step_name has 2000 bytes, the limit is 1000"):
+        env.start(invalid)
+
+
+def for_ever(ctx: Context) -> Any:
+    ctx.sleep("nap", 1)
+    return ctx.continue_as_new("")
+
+
+def test_a_workflow_without_end_is_stopped(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("raftflow.testing.environment.MAX_ENTRIES", 100)
+    with pytest.raises(Endless):
+        env.run(for_ever)
+
+
+def test_until_waits_for_a_condition(env: Environment) -> None:
+    run = env.start(order, activities={"charge": takes(5, "paid")})
+    env.until(lambda: any(step["step_name"] == "settle" for step in run.steps))
+    assert env.now == 5
+    with pytest.raises(AssertionError, match="nothing more happens"):
+        env.until(lambda: run.status == "FAILED")

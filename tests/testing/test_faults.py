@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ def approves(env: Environment) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_good_workflow_survives_crashes_everywhere() -> None:
     boundaries = crash_everywhere(orders, worker)
     assert len(boundaries) == 9
@@ -68,6 +70,7 @@ def test_a_decision_that_depends_on_the_moment_is_found() -> None:
         crash_everywhere(scenario)
 
 
+@pytest.mark.slow
 def test_a_decision_that_depends_on_the_process_is_found() -> None:
     def scenario(env: Environment) -> Run:
         return env.start(unordered, activities={"pack": "packed"})
@@ -75,6 +78,18 @@ def test_a_decision_that_depends_on_the_process_is_found() -> None:
     with pytest.raises(Broken, match=r"in a fresh process .* made again, differently"):
         crash_everywhere(scenario)
     crash_everywhere(scenario, fresh_process=False)
+
+
+def test_what_is_drawn_by_chance_may_differ() -> None:
+    def draws(ctx: Any) -> Any:
+        return ctx.activity("note", ctx.side_effect("draw", lambda: secrets.token_hex(8)))
+
+    def scenario(env: Environment) -> Run:
+        return env.start(draws, activities={"note": lambda text: text})
+
+    with pytest.raises(Broken, match="the output is"):
+        crash_everywhere(scenario)
+    crash_everywhere(scenario, compare=lambda run: [step["step_name"] for step in run.steps])
 
 
 class Account:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from shop_workflows import approval
 
 from raftflow.testing import Environment, Run
@@ -15,6 +16,7 @@ def test_the_environment_is_a_fixture(raftflow_env: Environment) -> None:
     assert run.result == "yes"
 
 
+@pytest.mark.slow
 def test_faults_are_fixtures(
     crash_everywhere: Callable[..., list[str]], duplicate_activities: Callable[..., list[str]]
 ) -> None:
