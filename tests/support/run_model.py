@@ -81,12 +81,12 @@ class RunModel:
             begun = [e for e in self.events if e["type"] in BEGINS.values()]
             assert command["sequence"] == len(begun) + 1, "sequences are dense"
             self.add(BEGINS[kind], **{k: v for k, v in command.items() if k != "type"})
-            if kind == "await_signal":
-                self._waits[command["sequence"]] = command["signal_name"]
             if kind != "record_marker":
                 self._open[command["sequence"]] = BEGINS[kind]
-            if command["sequence"] not in cancelled_here:
-                self._match_signals()
+            if kind == "await_signal":
+                self._waits[command["sequence"]] = command["signal_name"]
+                if command["sequence"] not in cancelled_here:  # else it takes none
+                    self._match_signals()
         elif kind == "cancel_step":
             if command["sequence"] in self._open:
                 self._close(command["sequence"])
@@ -153,7 +153,7 @@ class RunModel:
         self.decide()
         while not self.closed:
             self._happen(chance, signals=signals, cancel=cancel)
-            while self.open() and chance.random() < 0.4:
+            while self.open() and chance.random() < 0.6:
                 self._happen(chance, signals=signals, cancel=cancel)
             self.decide()
 
