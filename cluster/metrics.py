@@ -133,6 +133,17 @@ class Metrics:
             "This node's wall clock against the median of the voters.",
             registry=registry,
         )
+        self.runs_deleted = Counter(
+            "workflowd_workflows_deleted_total",
+            "Closed runs forgotten, at a call's wish or for their namespace's retention.",
+            registry=registry,
+        )
+        self.outbox_pending = Gauge(
+            "workflowd_outbox_pending",
+            "Messages between runs (a child to start, its outcome, its end) that the leader is"
+            " delivering.",
+            registry=registry,
+        )
         self.invariant_violations = Counter(
             "workflowd_invariant_violations_total",
             "Open runs found without a live wake-up source.",

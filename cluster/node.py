@@ -75,7 +75,7 @@ class Node:
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
-        self.duties.born_index = self.consensus.status().last_index
+        self.duties.returns.born_index = self.consensus.status().last_index
         exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
         self.exchange.start()
@@ -197,6 +197,7 @@ class Node:
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
+        self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -255,6 +256,7 @@ class Node:
                 self.metrics.invariant_violations.inc()
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
+            self.metrics.runs_deleted.inc(len(applied.changes.deleted))
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()

@@ -193,8 +193,10 @@ class Replica:
         To be read before the next await. Raises CorruptRecord."""
         state, workflow = self._hot.state, WorkflowKey(namespace, workflow_id)
         run_id = run_id or state.current.get(workflow, "")
+        key = RunKey(namespace, workflow_id, run_id)
+        if self._hot.is_gone(key if run_id else workflow):
+            return None
         if run_id:
-            key = RunKey(namespace, workflow_id, run_id)
             if key in self._hot.damaged:
                 raise self._hot.damaged[key]
             hot = state.runs.get(key)
@@ -299,15 +301,15 @@ class Replica:
         hot = self._hot
         applied = apply(hot.state, batch)
         changes = applied.changes
-        numbers, opened = hot.number(changes, before.next_run_no)
-        rows = encoder.add(changes, numbers, opened)
+        numbers = hot.number(changes, before.next_run_no)
+        rows = encoder.add(changes, numbers)
         hot.changed(changes, numbers, batch.index)
         return applied, AppliedState(
             batch.index,
             batch.term,
             batch.time_ms,
             roll(before.digest, batch.index, (b"".join(rows),)),  # each is framed
-            before.next_run_no + len(opened),
+            before.next_run_no + len(numbers.opened),
         )
 
     async def _apply_pieces(
@@ -316,15 +318,18 @@ class Replica:
         """A large entry, with pauses. Readers may see its first part before its index is applied:
         it is committed all the same."""
         parts: list[Applied] = []
+        changes = Changes()  # as much as subscribers look at
         state = before
         for start in range(0, len(batch.commands), PIECE_COMMANDS):
             piece = replace(batch, commands=batch.commands[start : start + PIECE_COMMANDS])
             applied, state = self._apply_piece(piece, state, encoder)
             parts.append(applied)
+            changes.runs.update(applied.changes.runs)
+            changes.deleted.update(applied.changes.deleted)
             await asyncio.sleep(0)
         replies = tuple([reply for part in parts for reply in part.replies])
         effects = tuple([effect for part in parts for effect in part.effects])
-        return Applied(replies, effects, Changes()), state
+        return Applied(replies, effects, changes), state
 
     def _mark(self, applied: AppliedState) -> None:
         self._marks[applied.index] = applied.digest

@@ -3,15 +3,18 @@
 It is one `WorkingSet` for the engine, which may hold more than a batch touches. Each waiting entry
 pins the keys it touches; a pinned key that is in neither the set nor the absent ones has to be
 loaded first. Only what the store has written, and nobody pins, is ever evicted: hence a key that is
-not here can be read from the store, and is up to date there.
+not here can be read from the store, and is up to date there. What was deleted counts as absent
+until the store has deleted it, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from raftflow.cluster.sieve import Sieve
+from raftflow.cluster.store.batch import Numbers
 from raftflow.cluster.store.errors import CorruptRecord
 from raftflow.cluster.store.views import Loaded
 from raftflow.engine.apply import Touched
@@ -20,7 +23,7 @@ from raftflow.engine.state import Catalog, Changes, Run, WorkingSet
 
 # What an aggregate costs in memory beside its payloads.
 _RUN_BYTES = 2_048
-_STEP_BYTES = 1_024
+_ROW_BYTES = 1_024
 
 RequestKey = tuple[str, str]
 # A request's key looks like a workflow's: it is pinned under a third element.
@@ -80,7 +83,8 @@ class HotSet:
         self._held: dict[RunKey, _Held] = {}  # least recently changed first
         self._requests: dict[RequestKey, int] = {}  # → changed index, oldest first
         self._pins: dict[Key, int] = {}
-        self._absent: set[Key] = set()
+        # Deleted, at this index, and perhaps still in the store; oldest first.
+        self._gone: dict[RunKey | WorkflowKey, int] = {}
         self._unresolved: dict[Key, None] = {}
         self._loading = False
 
@@ -107,7 +111,6 @@ class HotSet:
                 pins[key] = count
             else:
                 del pins[key]
-                self._absent.discard(key)
 
     def ready(self, keys: tuple[Key, ...]) -> bool:
         """Whether all of these are loaded, or known to be absent."""
@@ -118,11 +121,15 @@ class HotSet:
         """Whether it is here, or surely nowhere."""
         state = self.state
         if len(key) == 2:
-            return key in state.current
+            return key in state.current or key in self._gone
         if key[2] is None:
             request = (key[0], key[1])
             return request in state.requests or not self.sieve.may_know(request)
-        return key in state.runs
+        return key in state.runs or key in self._gone
+
+    def is_gone(self, key: RunKey | WorkflowKey) -> bool:
+        """Whether it was deleted; what the store says of it may be out of date."""
+        return key in self._gone
 
     # ---- loading --------------------------------------------------------------------------------
 
@@ -144,12 +151,13 @@ class HotSet:
         return Wanted(tuple(workflows), tuple(runs), tuple(requests))
 
     def finish_load(self, wanted: Wanted, loaded: Loaded) -> None:
-        """Take in what was found. What has become hot meanwhile is newer and stays."""
-        state = self.state
+        """Take in what was found. What has become hot or was deleted meanwhile is newer."""
+        state, gone = self.state, self._gone
         for workflow, run_id in loaded.current.items():
-            state.current.setdefault(workflow, run_id)
+            if workflow not in gone:
+                state.current.setdefault(workflow, run_id)
         for key, stored in loaded.runs.items():
-            if key not in state.runs:
+            if key not in state.runs and key not in gone:
                 state.runs[key] = stored.run
                 self._hold(key, stored.run, stored.run_no, 0)
                 if key in loaded.damaged:
@@ -161,45 +169,59 @@ class HotSet:
         requests: list[Key] = [(*request, None) for request in wanted.requests]
         for each in (*wanted.workflows, *wanted.runs, *requests):
             del self._unresolved[each]
-            if not self._known(each):
-                self._absent.add(each)
         self._loading = False
 
     # ---- after apply ----------------------------------------------------------------------------
 
-    def number(self, changes: Changes, next_run_no: int) -> tuple[dict[RunKey, int], set[RunKey]]:
+    def number(self, changes: Changes, next_run_no: int) -> Numbers:
         """The number of each run that changed; runs that are new get the next ones, in the order
-        of the changes. Returns all, and which are new."""
+        of the changes."""
+        held = self._held
+        # A run that began and was deleted within the entry never had a row.
+        deleted = {key: held[key].run_no for key in changes.deleted if key in held}
         numbers: dict[RunKey, int] = {}
         opened: set[RunKey] = set()
-        held = self._held
         for key in changes.runs:
             known = held.get(key)
-            if known is not None:
+            if known is not None and key not in deleted:
                 numbers[key] = known.run_no
             else:
                 numbers[key] = next_run_no + len(opened)
                 opened.add(key)
-        for key, _ in (*changes.steps, *changes.signals):
+        for key, _ in chain(changes.steps, changes.signals, changes.arrivals, changes.outbox):
             if key not in numbers:
                 numbers[key] = held[key].run_no
         for key, _, _ in changes.timers:
             if key not in numbers:
                 numbers[key] = held[key].run_no
-        return numbers, opened
+        return Numbers(numbers, frozenset(opened), deleted)
 
-    def changed(self, changes: Changes, numbers: dict[RunKey, int], index: int) -> None:
+    def changed(self, changes: Changes, numbers: Numbers, index: int) -> None:
         """Remember what the store has yet to write."""
         runs = self.state.runs
-        for key, run_no in numbers.items():
+        for key in numbers.deleted:
+            self._delete(key, index)
+        for workflow, run_id in changes.current.items():
+            self._gone.pop(workflow, None)
+            if run_id is None:
+                self._gone[workflow] = index
+        for key, run_no in numbers.of.items():
             self._hold(key, runs[key], run_no, index)
+            self._gone.pop(key, None)
         for request, record in changes.requests.items():
             self.sieve.add(request, record.expires_ms)
             self._requests.pop(request, None)
             self._requests[request] = index
 
+    def _delete(self, key: RunKey, index: int) -> None:
+        self.size -= self._held.pop(key).size
+        self.damaged.pop(key, None)
+        self._gone.pop(key, None)
+        self._gone[key] = index
+
     def _hold(self, key: RunKey, run: Run, run_no: int, index: int) -> None:
-        size = _RUN_BYTES + run.history_bytes + _STEP_BYTES * len(run.steps)
+        rows = len(run.steps) + len(run.arrivals) + len(run.outbox)
+        size = _RUN_BYTES + run.history_bytes + _ROW_BYTES * rows
         held = self._held.pop(key, None)
         if held is None:
             held = _Held(run_no, size, index)
@@ -220,6 +242,7 @@ class HotSet:
         if self._loading:
             return 0
         self._evict_requests(written_index)
+        self._forget_gone(written_index)
         bounds, count = self._bounds, 0
         excess = len(self._held) - bounds.runs
         if excess <= 0 and self.size <= bounds.run_bytes:
@@ -250,6 +273,14 @@ class HotSet:
         workflow = WorkflowKey(key.namespace, key.workflow_id)
         if state.current.get(workflow) == key.run_id:
             del state.current[workflow]
+
+    def _forget_gone(self, written_index: int) -> None:
+        gone = self._gone
+        while gone:
+            key = next(iter(gone))
+            if gone[key] > written_index:
+                return
+            del gone[key]
 
     def _evict_requests(self, written_index: int) -> None:
         excess = len(self._requests) - self._bounds.requests

@@ -16,36 +16,57 @@ from raftflow.engine.commands import (
     CompleteActivity,
     CompleteDecision,
     CreateNamespace,
+    DeleteRun,
+    DeliverMessage,
     ExpireLease,
     FireTimer,
     ForgetRequests,
     GrantActivity,
     GrantDecision,
+    PauseRun,
     RecordHeartbeat,
     RegisterTypes,
     ReturnTask,
     SignalRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
+    UpdateNamespace,
 )
-from raftflow.engine.decide import activity, decision, lease, namespace, run, signal, timer
+from raftflow.engine.decide import (
+    activity,
+    decision,
+    eager,
+    lease,
+    message,
+    namespace,
+    pause,
+    retention,
+    run,
+    signal,
+    timer,
+)
 from raftflow.engine.decide.context import DONE, Context, Verdict
 from raftflow.engine.dedup import IDENTIFIED, payload_digest, remember, remembered, request_key
 from raftflow.engine.effects import Effect
 from raftflow.engine.evolve.moves import evolve
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
-from raftflow.engine.rejections import Answer, Reason, Rejection, Reply
+from raftflow.engine.rejections import Answer, Done, Reason, Rejection, Reply
 from raftflow.engine.state import Changes, Run, RunStatus, WorkingSet
 from raftflow.engine.transitions import RunParked
 
 _DECIDE: dict[type, Callable[..., Verdict]] = {
     CreateNamespace: namespace.create,
+    UpdateNamespace: namespace.update,
     RegisterTypes: namespace.register_types,
     StartRun: run.start,
     SignalRun: signal.signal,
     TerminateRun: run.terminate,
     CancelRun: run.cancel,
+    PauseRun: pause.pause,
+    UnpauseRun: pause.unpause,
+    DeleteRun: retention.delete,
     CompleteDecision: decision.complete,
     CompleteActivity: activity.complete,
     RecordHeartbeat: activity.heartbeat,
@@ -54,7 +75,11 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     ReturnTask: lease.return_task,
     ExpireLease: lease.expire,
     FireTimer: timer.fire,
+    DeliverMessage: message.deliver,
 }
+
+
+_COMPLETIONS = (CompleteDecision, CompleteActivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +107,8 @@ def touched_keys(command: Command) -> Touched:
         case CompleteActivity() | RecordHeartbeat():
             return _by_token(command.namespace, command.workflow_id, command.lease_token)
         case CompleteDecision():
-            return _by_token(command.namespace, command.workflow_id, command.task_token)
+            touched = _by_token(command.namespace, command.workflow_id, command.task_token)
+            return _with_next(touched, command) if command.new_run_id else touched
         case ReturnTask() | ExpireLease():
             return _by_token(command.namespace, command.workflow_id, command.token)
         case GrantDecision() | GrantActivity() | FireTimer():
@@ -94,14 +120,24 @@ def touched_keys(command: Command) -> Touched:
                 runs=(RunKey(command.namespace, command.workflow_id, command.run_id),),
                 requests=_request_of(command),
             )
-        case SignalRun() | TerminateRun() | CancelRun():
+        case SignalRun() | TerminateRun() | CancelRun() | PauseRun() | UnpauseRun():
             requests = _request_of(command)
             if command.run_id:
                 key = RunKey(command.namespace, command.workflow_id, command.run_id)
                 return Touched(runs=(key,), requests=requests)
             workflow = WorkflowKey(command.namespace, command.workflow_id)
             return Touched(workflows=(workflow,), requests=requests)
-        case CreateNamespace():
+        case DeleteRun():
+            # The newest run counts the older ones, whichever is deleted.
+            workflow = WorkflowKey(command.namespace, command.workflow_id)
+            runs = (RunKey(*workflow, command.run_id),) if command.run_id else ()
+            return Touched(workflows=(workflow,), runs=runs, requests=_request_of(command))
+        case DeliverMessage():
+            sender = RunKey(command.namespace, command.workflow_id, command.run_id)
+            target = WorkflowKey(command.namespace, command.target_workflow_id)
+            named = (RunKey(*target, command.target_run_id),) if command.target_run_id else ()
+            return Touched(workflows=(target,), runs=(sender, *named))
+        case CreateNamespace() | UpdateNamespace():
             return Touched(requests=_request_of(command))
         case _:
             return _NOTHING
@@ -110,8 +146,10 @@ def touched_keys(command: Command) -> Touched:
 def apply(state: WorkingSet, batch: Batch) -> Applied:
     """Apply the commands in order. Never raises for any command: a bad one is refused, and a run
     that breaks the rules of its own is parked and named."""
-    rec = Recorder(state, batch.time_ms)
-    ctx = Context(state, batch.time_ms, batch.limits)
+    rec = Recorder(state, batch.time_ms, batch.feature_level)
+    ctx = Context(
+        state, batch.time_ms, batch.limits, batch.feature_level, forgotten=rec.changes.deleted
+    )
     replies = tuple(
         [Reply(each, _apply_one(ctx, rec, command)) for each, command in batch.commands]
     )
@@ -139,11 +177,27 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
         verdict = _DECIDE[type(command)](ctx, command)
         if verdict.moves:
             evolve(rec, verdict.run, verdict.moves)
+            for other, moves in verdict.also:
+                evolve(rec, other, moves)
+            if isinstance(command, _COMPLETIONS) and command.eager is not None:
+                return _hand_over(rec, command, verdict)
     except MemoryError:
         raise  # of this machine, not of the log: it must not decide what the state is
     except Exception as error:  # noqa: BLE001 - rule 7 of DESIGN.md: apply never raises
         return _poisoned(ctx, rec, command, error)
     return verdict.answer
+
+
+def _hand_over(
+    rec: Recorder, command: CompleteDecision | CompleteActivity, verdict: Verdict
+) -> Answer:
+    """Whoever completed a task takes the next ones along. Only who completed it: a repeated
+    completion makes no moves, and a refused one is not done."""
+    if verdict.run is None or not isinstance(verdict.answer, Done):
+        return verdict.answer
+    grants = eager.handed(verdict.run, command, verdict.moves)
+    evolve(rec, verdict.run, grants)
+    return Done(tuple([grant.token for grant in grants])) if grants else verdict.answer
 
 
 def _forget(rec: Recorder, command: ForgetRequests) -> Answer:
@@ -184,6 +238,13 @@ def _by_token(namespace: str, workflow_id: str, token: str) -> Touched:
     if parts is None or parts.namespace != namespace:
         return _NOTHING
     return Touched(runs=(RunKey(namespace, workflow_id, parts.run_id),))
+
+
+def _with_next(touched: Touched, command: CompleteDecision) -> Touched:
+    """A continue_as_new starts another run of the id."""
+    workflow = WorkflowKey(command.namespace, command.workflow_id)
+    following = RunKey(command.namespace, command.workflow_id, command.new_run_id)
+    return Touched(workflows=(workflow,), runs=(*touched.runs, following))
 
 
 def _request_of(command: Command) -> tuple[tuple[str, str], ...]:

@@ -26,7 +26,7 @@ def deadline_of(step: Step) -> Deadline | None:
         or step.schedule_to_start_timeout_ms
     ):
         return None
-    if step.status is not StepStatus.SCHEDULED:
+    if step.status is not StepStatus.SCHEDULED or step.arrived:
         return None
     running = []
     task = step.task

@@ -9,9 +9,13 @@ from raftflow.engine.commands import (
     CancelRun,
     Command,
     CreateNamespace,
+    DeleteRun,
+    PauseRun,
     SignalRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
+    UpdateNamespace,
 )
 from raftflow.engine.decide.context import Context
 from raftflow.engine.digest import of_parts
@@ -21,8 +25,10 @@ from raftflow.engine.state import RequestRecord
 
 REQUEST_TTL_MS = 10 * 60_000
 
-Identified = CreateNamespace | StartRun | SignalRun | TerminateRun | CancelRun
-IDENTIFIED = (CreateNamespace, StartRun, SignalRun, TerminateRun, CancelRun)
+OfWorkflow = SignalRun | TerminateRun | CancelRun | PauseRun | UnpauseRun | DeleteRun
+OF_WORKFLOW = (SignalRun, TerminateRun, CancelRun, PauseRun, UnpauseRun, DeleteRun)
+Identified = CreateNamespace | UpdateNamespace | StartRun | OfWorkflow
+IDENTIFIED = (CreateNamespace, UpdateNamespace, StartRun, *OF_WORKFLOW)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
@@ -30,7 +36,7 @@ def request_key(command: Command) -> tuple[str, str] | None:
     sent to a workflow has ids of that workflow; a line feed stands in no id."""
     if not isinstance(command, IDENTIFIED) or not command.request_id:
         return None
-    if isinstance(command, SignalRun | TerminateRun | CancelRun):
+    if isinstance(command, OF_WORKFLOW):
         return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
     return (command.namespace, command.request_id)
 
@@ -38,7 +44,8 @@ def request_key(command: Command) -> tuple[str, str] | None:
 def payload_digest(command: Identified) -> bytes:
     """What the caller said. The run id of a start (and a workflow id that the caller left open) is
     made up anew by each node that takes the call, and trace headers differ from try to try: none of
-    them is part of it."""
+    them is part of it. What release 0.1 did not know adds to it only when it is said, so that ids
+    remembered by then stay good."""
     match command:
         case StartRun():
             return of_parts(
@@ -48,6 +55,7 @@ def payload_digest(command: Identified) -> bytes:
                 command.workflow_type,
                 command.task_queue,
                 command.input,
+                *_more_of_start(command),
             )
         case SignalRun():
             return of_parts(
@@ -56,9 +64,31 @@ def payload_digest(command: Identified) -> bytes:
         case TerminateRun():
             return of_parts("terminate", command.workflow_id, command.run_id, command.reason)
         case CancelRun():
-            return of_parts("cancel", command.workflow_id, command.run_id, command.reason)
+            verb = "cancel graceful" if command.graceful else "cancel"
+            return of_parts(verb, command.workflow_id, command.run_id, command.reason)
+        case PauseRun():
+            return of_parts("pause", command.workflow_id, command.run_id, command.reason)
+        case UnpauseRun():
+            return of_parts("unpause", command.workflow_id, command.run_id)
+        case DeleteRun():
+            verb = f"delete {command.closed_before_ms}"
+            return of_parts(verb, command.workflow_id, command.run_id)
         case CreateNamespace():
             return of_parts(f"create_namespace {command.retention_ms}")
+        case UpdateNamespace():
+            return of_parts(f"update_namespace {command.retention_ms}")
+
+
+def _more_of_start(command: StartRun) -> list[str | bytes]:
+    more: list[str | bytes] = []
+    if command.search_attributes:
+        count = len(command.search_attributes)
+        more += [f"attributes {count}", *[p for pair in command.search_attributes for p in pair]]
+    if command.memo:
+        more += ["memo", command.memo]
+    if command.signal_name:
+        more += ["signal", command.signal_name, command.signal_payload]
+    return more
 
 
 def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | None:

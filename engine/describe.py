@@ -4,8 +4,9 @@ it was when the run moves on."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from raftflow.engine.commands import Attributes
 from raftflow.engine.decide.activity import lost
 from raftflow.engine.decide.context import step_at
 from raftflow.engine.limits import Limits
@@ -24,7 +25,7 @@ from raftflow.engine.state import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
     """One step. Zero times and ids mean "not yet". ``fire_at_ms`` is a timer's, ``signal_name`` a
-    wait's; the rest after them is an activity's."""
+    wait's, ``marker`` a marker's; the workflow is a child's; the rest is an activity's."""
 
     sequence: int
     kind: StepKind
@@ -48,13 +49,19 @@ class StepView:
     node: str
     leased_ms: int
     retry_at_ms: int
+    priority: int
+    marker: str
+    workflow_type: str
+    workflow_id: str
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitView:
     """One thing that an open run waits for. ``kind``: WORKFLOW_TASK (``task`` says whether it is
-    queued, out with a worker, or pausing), ACTIVITY likewise, TIMER, SIGNAL. ``sequence`` 0 is the
-    workflow task; ``due_ms`` is when a timer or a pause ends."""
+    queued, out with a worker, or pausing), ACTIVITY likewise, TIMER, SIGNAL, CHILD. ``sequence`` 0
+    is the workflow task; ``due_ms`` is when a timer or a pause ends. ``arrived``: the step has its
+    result, which the code will see when the decision that is out has ended."""
 
     kind: str
     step_name: str
@@ -65,6 +72,7 @@ class WaitView:
     attempt: int = 0
     signal_name: str = ""
     due_ms: int = 0
+    arrived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,17 @@ class RunView:
     closed_ms: int
     execution_timeout_ms: int
     suspended_reason: str
+    search_attributes: Attributes
+    memo: str
+    continued_from_run_id: str
+    continued_to_run_id: str
+    parent_workflow_id: str
+    parent_run_id: str
+    parent_sequence: int
+    cancel_requested_event_id: int  # 0: nobody asked the code to cancel
+    cancel_requested_ms: int
+    cancel_reason: str
+    arrivals: int  # facts that join the history when the decision that is out has ended
     steps: tuple[StepView, ...]
     signals: tuple[Signal, ...]
     waiting_on: tuple[WaitView, ...]
@@ -110,6 +129,15 @@ class DecisionTask:
     traceparent: str
     tracestate: str
     suggest_continue_as_new_at: int
+    search_attributes: Attributes
+    memo: str
+    continued_from_run_id: str
+    parent_workflow_id: str
+    parent_run_id: str
+    parent_sequence: int
+    cancel_requested_event_id: int
+    cancel_requested_ms: int
+    cancel_reason: str
     steps: tuple[StepView, ...]
     signals: tuple[Signal, ...]
 
@@ -164,6 +192,17 @@ def describe_run(run: Run, all_signals: Iterable[Signal]) -> RunView:
         closed_ms=run.closed_ms,
         execution_timeout_ms=run.execution_timeout_ms,
         suspended_reason=run.suspended_reason,
+        search_attributes=run.search_attributes,
+        memo=run.memo,
+        continued_from_run_id=run.continued_from_run_id,
+        continued_to_run_id=run.continued_to_run_id,
+        parent_workflow_id=run.parent_workflow_id,
+        parent_run_id=run.parent_run_id,
+        parent_sequence=run.parent_sequence,
+        cancel_requested_event_id=run.cancel_requested_event_id,
+        cancel_requested_ms=run.cancel_requested_ms,
+        cancel_reason=run.cancel_reason,
+        arrivals=len(run.arrivals),
         steps=tuple([step_view(step) for step in run.steps]),
         signals=tuple(all_signals),
         waiting_on=waiting_on(run),
@@ -198,6 +237,15 @@ def decision_task(run: Run, limits: Limits) -> DecisionTask:
         traceparent=run.traceparent,
         tracestate=run.tracestate,
         suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
+        search_attributes=run.search_attributes,
+        memo=run.memo,
+        continued_from_run_id=run.continued_from_run_id,
+        parent_workflow_id=run.parent_workflow_id,
+        parent_run_id=run.parent_run_id,
+        parent_sequence=run.parent_sequence,
+        cancel_requested_event_id=run.cancel_requested_event_id,
+        cancel_requested_ms=run.cancel_requested_ms,
+        cancel_reason=run.cancel_reason,
         steps=tuple([step_view(step) for step in run.steps]),
         signals=tuple(run.signals.values()),
     )
@@ -260,12 +308,18 @@ def step_view(step: Step) -> StepView:
         node=task.node,
         leased_ms=task.leased_ms,
         retry_at_ms=task.backoff_until_ms,
+        priority=step.priority,
+        marker=step.marker,
+        workflow_type=step.workflow_type,
+        workflow_id=step.workflow_id,
+        run_id=step.run_id,
     )
 
 
 def _wait(step: Step) -> WaitView:
     if step.kind is StepKind.ACTIVITY:
-        return _task_wait("ACTIVITY", step.name, step.sequence, step.task_queue, step.task)
+        wait = _task_wait("ACTIVITY", step.name, step.sequence, step.task_queue, step.task)
+        return replace(wait, arrived=True) if step.arrived else wait
     return WaitView(
         kind=step.kind.name,
         step_name=step.name,
@@ -273,6 +327,7 @@ def _wait(step: Step) -> WaitView:
         task=TaskState.NONE,
         signal_name=step.signal_name,
         due_ms=step.fire_at_ms,
+        arrived=step.arrived,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,13 @@ def backoff_ms(policy: RetryPolicy, attempts: int) -> int:
         if longer <= wait or wait >= cap:
             break
         wait = longer
-    return min(wait, cap, MAX_BACKOFF_MS)
+    wait = min(wait, cap, MAX_BACKOFF_MS)
+    spread = wait * policy.jitter_milli // 1_000
+    if spread == 0:
+        return wait
+    drawn = blake2b(f"{policy.jitter_seed} {attempts}".encode(), digest_size=8).digest()
+    offset = int.from_bytes(drawn, "little") % (2 * spread + 1) - spread
+    return min(wait + offset, MAX_BACKOFF_MS)
 
 
 def may_retry(policy: RetryPolicy, *, attempts: int, error_type: str, non_retryable: bool) -> bool:
@@ -57,4 +64,6 @@ def policy_problem(policy: RetryPolicy) -> str | None:
         return f"retry_policy.max_backoff_ms is {policy.max_backoff_ms}, the least is 0 (no cap)"
     if policy.backoff_coefficient_milli < 1_000:
         return "retry_policy.backoff_coefficient must be at least 1"
+    if not 0 <= policy.jitter_milli <= 1_000:
+        return "retry_policy.jitter must be 0 to 1"
     return None

@@ -189,13 +189,13 @@ class Run:
     error_type: str = ""
     execution_timeout_ms: int = 0
     history_length: int = 0
-    history_bytes: int = 0
+    history_bytes: int = 0  # with what waits among the arrivals
     open_steps: int = 0
     leased_tasks: int = 0  # decision and activities out with workers: > 0 means RUNNING
     decision: Task = field(default_factory=Task)
     decision_failures: int = 0  # refused decisions in a row: their pause grows
     stale_decisions: int = 0  # stale decisions in a row
-    suspended_reason: str = ""  # why an open run stands still (UNKNOWN)
+    suspended_reason: str = ""  # why an open run stands still (PAUSED, UNKNOWN)
     traceparent: str = ""
     tracestate: str = ""
     cancel_requested_event_id: int = 0  # a graceful cancel; 0: none
@@ -208,7 +208,6 @@ class Run:
     parent_workflow_id: str = ""
     parent_run_id: str = ""
     parent_sequence: int = 0
-    older_runs: int = 0  # kept runs of the same id that began before; kept right in the newest only
     messages_sent: int = 0  # numbers of the outbox so far
     steps: list[Step] = field(default_factory=list)
     signals: dict[int, Signal] = field(default_factory=dict)
@@ -216,6 +215,9 @@ class Run:
     # acknowledged, not yet history. Numbered from 1 (``event_id``), in order.
     arrivals: dict[int, Event] = field(default_factory=dict)
     outbox: dict[int, Message] = field(default_factory=dict)  # what others have not yet heard
+    # Kept runs of the same id that began before, kept right in the newest only. No part of the row
+    # (release 0.1 did not count them): whoever loads the run counts its rows.
+    older_runs: int = field(default=0, compare=False)
     # Derived, so that no arrival scans the steps: the open signal waits (name → sequences, oldest
     # first). None until a signal first asks; a loader leaves it alone.
     waits: dict[str, list[int]] | None = field(default=None, repr=False, compare=False)
@@ -232,6 +234,11 @@ class Run:
                 if step.kind is StepKind.SIGNAL and step.status is StepStatus.SCHEDULED:
                     self.waits.setdefault(step.signal_name, []).append(step.sequence)
         return self.waits
+
+    def oldest_wait(self, name: str) -> int:
+        """The sequence of the open wait for ``name`` that began first; 0 when there is none."""
+        waiting = self.open_waits().get(name) if self.open_steps else None
+        return waiting[0] if waiting else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,12 @@ class NamespaceCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class NamespaceUpdated:
+    name: str
+    retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TypesRegistered:
     namespace: str
     workflow_types: tuple[str, ...]
@@ -112,6 +118,13 @@ class MessageDelivered:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageKept:
+    """Someone wanted to deliver the message elsewhere: it still waits."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class ActivityLeased:
     sequence: int
     token: str
@@ -184,6 +197,7 @@ class LeaseKept:
 
 Transition = (
     NamespaceCreated
+    | NamespaceUpdated
     | TypesRegistered
     | DecisionLeased
     | DecisionReturned
@@ -198,6 +212,7 @@ Transition = (
     | RunForgotten
     | ChildOpened
     | MessageDelivered
+    | MessageKept
     | ActivityLeased
     | ActivityReturned
     | AttemptExpired

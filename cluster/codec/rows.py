@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.codec.shapes import UnknownValue, pairs
 from raftflow.cluster.codec.values import ANSWERS, RETRY
+from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.ids import RunKey
 from raftflow.engine.retry import NO_RETRY
 from raftflow.engine.state import (
@@ -34,6 +35,9 @@ _RUN_STATUS = {int(item): item for item in RunStatus}
 _STEP_KIND = {int(item): item for item in StepKind}
 _STEP_STATUS = {int(item): item for item in StepStatus}
 _TASK_STATE = {int(item): item for item in TaskState}
+_PARENT_CLOSE = {int(item): item for item in ParentClosePolicy}
+_PRIORITY = 3  # the usual one, which is not written
+_ATTRIBUTES = pairs("search_attributes")
 
 
 def encode_run(run: Run, run_no: int) -> bytes:
@@ -73,12 +77,35 @@ def encode_run(run: Run, run_no: int) -> bytes:
         row.tracestate = run.tracestate
     if run.input:
         row.has_input = True
+    if run.cancel_requested_ms or run.cancel_requested_event_id or run.cancel_reason:
+        row.cancel_requested_event_id = run.cancel_requested_event_id
+        row.cancel_requested_ms = run.cancel_requested_ms
+        row.cancel_reason = run.cancel_reason
+    if run.search_attributes:
+        _ATTRIBUTES.put(row, run.search_attributes)
+    if run.memo:
+        row.memo = run.memo
+    if run.messages_sent:
+        row.messages_sent = run.messages_sent
+    _put_kin(row, run)
     _put_task(row.decision, run.decision)
     return row.SerializeToString()
 
 
+def _put_kin(row: Any, run: Run) -> None:
+    """The runs that it has to do with."""
+    if run.continued_from_run_id:
+        row.continued_from_run_id = run.continued_from_run_id
+    if run.continued_to_run_id:
+        row.continued_to_run_id = run.continued_to_run_id
+    if run.parent_workflow_id or run.parent_run_id or run.parent_sequence:
+        row.parent_workflow_id = run.parent_workflow_id
+        row.parent_run_id = run.parent_run_id
+        row.parent_sequence = run.parent_sequence
+
+
 def decode_run(data: bytes) -> tuple[int, Run, bool]:
-    """The run number, the header (without steps, signals and input), and whether it has input."""
+    """The run number, the header (without its other rows and input), and whether it has input."""
     row = pb.RunRow.FromString(data)
     run = Run(
         key=RunKey(row.namespace, row.workflow_id, row.run_id),
@@ -102,6 +129,17 @@ def decode_run(data: bytes) -> tuple[int, Run, bool]:
         suspended_reason=row.suspended_reason,
         traceparent=row.traceparent,
         tracestate=row.tracestate,
+        cancel_requested_event_id=row.cancel_requested_event_id,
+        cancel_requested_ms=row.cancel_requested_ms,
+        cancel_reason=row.cancel_reason,
+        search_attributes=_ATTRIBUTES.take(row),
+        memo=row.memo,
+        continued_from_run_id=row.continued_from_run_id,
+        continued_to_run_id=row.continued_to_run_id,
+        parent_workflow_id=row.parent_workflow_id,
+        parent_run_id=row.parent_run_id,
+        parent_sequence=row.parent_sequence,
+        messages_sent=row.messages_sent,
     )
     return row.run_no, run, row.has_input
 
@@ -136,8 +174,14 @@ def encode_step(step: Step, run_no: int) -> bytes:
         row.fire_at_ms = step.fire_at_ms
     if step.signal_name:
         row.signal_name = step.signal_name
+    if step.marker:
+        row.marker = step.marker
+    if step.arrived:
+        row.arrived = True
     if step.task_queue:  # an activity's is never empty
         _put_activity(row, step)
+    if step.workflow_id:  # nor a child's id
+        _put_child(row, step)
     return row.SerializeToString()
 
 
@@ -152,7 +196,18 @@ def _put_activity(row: Any, step: Step) -> None:
         row.schedule_to_close_timeout_ms = step.schedule_to_close_timeout_ms
     if step.schedule_to_start_timeout_ms:
         row.schedule_to_start_timeout_ms = step.schedule_to_start_timeout_ms
+    if step.priority != _PRIORITY:
+        row.priority = step.priority
     _put_task(row.task, step.task)
+
+
+def _put_child(row: Any, step: Step) -> None:
+    row.workflow_type = step.workflow_type
+    row.workflow_id = step.workflow_id
+    if step.run_id:
+        row.run_id = step.run_id
+    if step.parent_close_policy:
+        row.parent_close_policy = step.parent_close_policy
 
 
 def decode_step(data: bytes) -> tuple[Step, bool]:
@@ -182,6 +237,13 @@ def decode_step(data: bytes) -> tuple[Step, bool]:
         task=_take_task(row.task),
         fire_at_ms=row.fire_at_ms,
         signal_name=row.signal_name,
+        priority=row.priority or _PRIORITY,
+        marker=row.marker,
+        workflow_type=row.workflow_type,
+        workflow_id=row.workflow_id,
+        run_id=row.run_id,
+        parent_close_policy=_known(_PARENT_CLOSE, row.parent_close_policy, "parent close policy"),
+        arrived=row.arrived,
     )
     return step, row.has_input
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
@@ -23,6 +22,9 @@ from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.foresight import tasks_after
 from raftflow.cluster.leader.leases import Leases, nonce_for
 from raftflow.cluster.leader.matching import Match, Matching, QueuedTask, TaskKey
+from raftflow.cluster.leader.outbox import Outbox
+from raftflow.cluster.leader.retention import Retention
+from raftflow.cluster.leader.returns import Network, Returns
 from raftflow.cluster.leader.timers import Timers
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
@@ -35,10 +37,8 @@ from raftflow.engine.commands import (
     Command,
     ExpireLease,
     FireTimer,
-    ForgetRequests,
     GrantActivity,
     GrantDecision,
-    ReturnTask,
 )
 from raftflow.engine.describe import lease_fate
 from raftflow.engine.effects import (
@@ -50,6 +50,7 @@ from raftflow.engine.effects import (
     HoldLease,
     OfferActivity,
     OfferDecision,
+    SendMessage,
     WithdrawTask,
 )
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
@@ -63,8 +64,6 @@ HORIZON_MS = 60_000
 PAGE = 1_000
 TICK_MS = 100
 FIRE_AT_ONCE = 256
-FORGET_AT_ONCE = 5_000
-FORGET_EVERY_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +72,6 @@ class DutyTimes:
 
     lease_ms: int
     decision_timeout_ms: int
-
-
-class Network(Protocol):
-    """What the duties ask of consensus."""
-
-    @property
-    def commit_index(self) -> int: ...
-
-    def connected(self, node: str) -> bool: ...
 
 
 class Duties:
@@ -101,7 +91,6 @@ class Duties:
         network: Network,
         fatal: Fatal,
     ) -> None:
-        self._node_id = node_id
         self._proposer = proposer
         self._reads = reads
         self._replica = replica
@@ -109,20 +98,23 @@ class Duties:
         self._clock = clock
         self._metrics = metrics
         self._times = times
-        self._network = network
         self._fatal = fatal
         self.matching = Matching()
         self.leases = Leases()
         self.timers = Timers()
+        self.returns = Returns(
+            node_id=node_id, proposer=proposer, network=network, leases=self.leases
+        )
+        self._wakeup = asyncio.Event()
+        self.outbox = Outbox(proposer=proposer, store=store)
+        self._retention = Retention(
+            proposer=proposer, store=store, replica=replica, wake=self._wakeup.set
+        )
         self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
-        self.born_index = 0  # the log's end when this process began
-        self._told_index = 0  # what our predecessors told us to be committed, when we took over
         self._term = 0  # the term we lead, 0 when we do not
         self._following = False  # the first entry of our term has been applied
         self._horizon_ms = 0  # timers due until then are in the heap, 0 before the first load
-        self._forget_at_ms = 0
         self._office: asyncio.Task[None] | None = None
-        self._wakeup = asyncio.Event()
 
     # ---- elections ------------------------------------------------------------------------------
 
@@ -132,7 +124,7 @@ class Duties:
         self._leave()
         if role is Role.LEADER:
             self._term = term
-            self._told_index = max(self.born_index, self._network.commit_index)
+            self.returns.take_over()
             self._clock.resume(self._replica.time_ms)
 
     def _leave(self) -> None:
@@ -144,6 +136,8 @@ class Duties:
         self.matching.clear()
         self.leases.clear()
         self.timers.clear()
+        self.outbox.clear()
+        self._retention.clear()
         self._foreseen.clear()
         self._horizon_ms = 0
 
@@ -157,7 +151,7 @@ class Duties:
             return
         if not self._following:
             if batch.term != self._term:
-                self._give_back_undelivered(applied, batch)
+                self.returns.of_predecessors(batch.index, applied.effects)
                 return
             self._following = True
             # Entries of earlier terms are all applied: their stamps bound ours from below.
@@ -169,23 +163,6 @@ class Duties:
             self._follow(effect, offers)
         for task in offers.values():
             self._offer(task)
-
-    def _give_back_undelivered(self, applied: Applied, batch: Batch) -> None:
-        """A leader tells its followers that a grant is committed before it hands the task over. One
-        that died with a grant it had told nobody of did not: the task goes back at once."""
-        if batch.index <= self._told_index:
-            return
-        for effect in applied.effects:
-            if isinstance(effect, DeliverTask):
-                self._give_back_if_gone(effect)
-
-    def _give_back_if_gone(self, effect: DeliverTask) -> None:
-        """The node that should hand the task over cannot learn that it is granted."""
-        if effect.node != self._node_id and not self._network.connected(effect.node):
-            namespace, workflow_id, _ = effect.run
-            self._proposer.propose_duty(
-                ReturnTask(namespace=namespace, workflow_id=workflow_id, token=effect.token)
-            )
 
     def _follow(self, effect: Effect, offers: dict[TaskKey, QueuedTask]) -> None:
         """``offers`` collects what is queued and not taken again within the same entry."""
@@ -212,13 +189,15 @@ class Duties:
                     effect.run, effect.sequence, effect.token, effect.duration_ms, now_ms
                 )
             case DeliverTask():
-                self._give_back_if_gone(effect)
+                self.returns.if_gone(effect)
             case DropLease():
                 self.leases.drop(effect.token)
             case ArmTimer():
                 self._arm(TimerRow(effect.run, effect.kind, effect.sequence, effect.fire_at_ms))
             case DisarmTimer():
                 self.timers.disarm(effect.run, effect.kind, effect.sequence, effect.fire_at_ms)
+            case SendMessage():
+                self.outbox.send(effect)
             case _:
                 pass
 
@@ -261,21 +240,10 @@ class Duties:
         for poll_id in demand.withdrawn:
             self.matching.unpark(poll_id)
         for poll in demand.parked:
-            self._reclaim(poll)
+            self.returns.asked_again(poll)
             match = self.matching.park(node, poll)
             if match is not None:
                 self._grant(match)
-
-    def _reclaim(self, poll: node_pb2.Poll) -> None:
-        """A caller asks again: what its broken poll was granted never reached it, since the node
-        died or the connection broke. Nobody works on it, and it goes back at once."""
-        if not poll.request_id:
-            return
-        for lease in self.leases.never_received(poll):
-            namespace, workflow_id, _ = lease.run
-            self._proposer.propose_duty(
-                ReturnTask(namespace=namespace, workflow_id=workflow_id, token=lease.token)
-            )
 
     async def on_demand_message(self, peer: str, payload: bytes) -> bytes:
         self.on_demand(peer, node_pb2.Demand.FromString(payload))
@@ -361,7 +329,8 @@ class Duties:
             now_ms = self._clock.now_ms()
             self._fire(now_ms)
             self._expire(now_ms)
-            await self._forget(now_ms)
+            await self.outbox.refill(now_ms)
+            await self._retention.work(now_ms)
             await self._sleep(now_ms)
 
     async def _derive_tasks(self) -> None:
@@ -382,7 +351,7 @@ class Duties:
             if cursor is None:
                 break
         for poll in self.matching.polls():
-            self._reclaim(poll)
+            self.returns.asked_again(poll)
         log.info("duties_derived", term=self._term, tasks=count, leases=len(self.leases))
 
     async def _extend_horizon(self) -> None:
@@ -431,15 +400,6 @@ class Duties:
                     token=lease.token,
                 )
             )
-
-    async def _forget(self, now_ms: int) -> None:
-        """Remembered request ids leave in slices, by log time."""
-        if now_ms < self._forget_at_ms:
-            return
-        self._forget_at_ms = now_ms + FORGET_EVERY_MS
-        oldest_ms = await self._store.oldest_request_ms()
-        if oldest_ms is not None and oldest_ms <= now_ms:
-            self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
 
     async def _sleep(self, now_ms: int) -> None:
         """Until the next duty, a newly armed timer, or a tick: log time can be steered."""

@@ -17,7 +17,9 @@ from raftflow.cluster.store.errors import (
 from raftflow.cluster.store.store import DEFAULT_SETTINGS, Store, StoreSettings
 from raftflow.cluster.store.views import (
     BadCursor,
+    ClosedRun,
     Loaded,
+    MessagePage,
     OpenTask,
     RunFilter,
     RunPage,
@@ -31,10 +33,12 @@ __all__ = [
     "DEFAULT_SETTINGS",
     "AppliedState",
     "BadCursor",
+    "ClosedRun",
     "Copy",
     "CopyRefused",
     "CorruptRecord",
     "Loaded",
+    "MessagePage",
     "OpenTask",
     "RowEncoder",
     "RunFilter",

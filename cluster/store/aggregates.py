@@ -8,16 +8,16 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
-from raftflow.cluster.codec import rows
+from raftflow.cluster.codec import pending, rows
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import CorruptRecord
 from raftflow.cluster.store.records import BadRecord, unframe
 from raftflow.cluster.store.views import Loaded, StoredRun
-from raftflow.engine.events import StepScheduled, WorkflowStarted
+from raftflow.engine.events import ChildStarted, Event, StepScheduled, WorkflowStarted
 from raftflow.engine.ids import RunKey, WorkflowKey
-from raftflow.engine.state import RequestRecord, Run, RunStatus, Signal, Step
+from raftflow.engine.state import Message, RequestRecord, Run, RunStatus, Signal, Step
 
 T = TypeVar("T")
 
@@ -25,6 +25,8 @@ T = TypeVar("T")
 _RECORD = "CAST(record AS BLOB)"
 _NEWEST = """SELECT run_no, run_id FROM runs WHERE namespace = ? AND workflow_id = ?
     ORDER BY run_no DESC LIMIT 1"""
+_OLDER = """SELECT count(*) FROM runs INDEXED BY runs_by_workflow
+    WHERE namespace = ? AND workflow_id = ? AND run_no < ?"""
 
 
 class Aggregates:
@@ -93,6 +95,8 @@ class Aggregates:
         except CorruptRecord as error:
             loaded.damaged[key] = error
             run = self._stand_in(key, run_no, error)
+        older = self._db.execute(_OLDER, (key.namespace, key.workflow_id, run_no))
+        run.older_runs = older.fetchone()[0]
         loaded.runs[key] = StoredRun(run, run_no)
 
     def run(self, run_no: int) -> Run:
@@ -107,6 +111,9 @@ class Aggregates:
         run.steps.extend(self._steps(run_no))
         for signal in self.signals(run_no, untaken=True):
             run.signals[signal.event_id] = signal
+        for arrival in self._arrivals(run_no):
+            run.arrivals[arrival.event_id] = arrival
+        run.outbox.update(self._outbox(run_no))
         return run
 
     def _steps(self, run_no: int) -> Iterable[Step]:
@@ -132,7 +139,7 @@ class Aggregates:
         if row is None:
             raise CorruptRecord(self._path, where, "it is missing")
         body = self._read(row[0], decode_event, where).body
-        if not isinstance(body, StepScheduled | WorkflowStarted):
+        if not isinstance(body, StepScheduled | ChildStarted | WorkflowStarted):
             raise CorruptRecord(self._path, where, f"a {type(body).__name__} has no input")
         return body.input
 
@@ -162,6 +169,26 @@ class Aggregates:
             _range(run_no),
         ).fetchall()
         return [self._read(record, rows.decode_signal, f"signals row {no}") for no, record in found]
+
+    def _arrivals(self, run_no: int) -> list[Event]:
+        found = self._db.execute(
+            f"SELECT arrival_no, {_RECORD} FROM arrivals WHERE arrival_no BETWEEN ? AND ?"
+            " ORDER BY arrival_no",
+            _range(run_no),
+        ).fetchall()
+        return [
+            self._read(record, pending.decode_arrival, f"arrivals row {no}") for no, record in found
+        ]
+
+    def _outbox(self, run_no: int) -> list[tuple[int, Message]]:
+        found = self._db.execute(
+            f"SELECT message_no, {_RECORD} FROM outbox WHERE message_no BETWEEN ? AND ?"
+            " ORDER BY message_no",
+            _range(run_no),
+        ).fetchall()
+        return [
+            self._read(record, pending.decode_message, f"outbox row {no}") for no, record in found
+        ]
 
     def request(self, namespace: str, request_id: str) -> RequestRecord | None:
         row = self._db.execute(

@@ -3,13 +3,16 @@ replaces an earlier one when the writer merges many entries into a transaction."
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from raftflow.cluster.codec import rows
+from raftflow.cluster.codec import pending, rows
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.store.records import frame
+from raftflow.engine.events import SearchAttributesUpserted, WorkflowStarted
 from raftflow.engine.ids import RunKey
+from raftflow.engine.outbox import sending
 from raftflow.engine.state import Changes, Run
 
 # Bytes that a row costs in memory and in the file besides its record.
@@ -22,6 +25,22 @@ RunColumns = tuple[int, int, int, int, int, bytes, int]
 
 RunIdentity = tuple[str, str, str, str, str, int]
 """namespace, workflow_id, run_id, workflow_type, task_queue, started_ms"""
+
+AttributeColumns = tuple[int, str, str, str, int]
+"""run_no, name, namespace, value, is_text"""
+
+MessageColumns = tuple[int, str, str, int, bytes]
+"""message_no, target_workflow_id, target_run_id, starts, record"""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The run numbers of what an entry changed, in the order of its changes. A run may be deleted
+    and another one open under the same key."""
+
+    of: Mapping[RunKey, int]
+    opened: frozenset[RunKey] = frozenset()  # without a row so far
+    deleted: Mapping[RunKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +64,11 @@ class WriteBatch:
     steps: dict[int, tuple[int, int, bytes]] = field(default_factory=dict)
     signals: dict[int, tuple[int, int, bytes]] = field(default_factory=dict)
     events: list[tuple[int, bytes]] = field(default_factory=list)
+    arrivals: dict[int, bytes | None] = field(default_factory=dict)  # None: it goes
+    outbox: dict[int, MessageColumns | None] = field(default_factory=dict)
+    attributes: dict[int, list[AttributeColumns]] = field(default_factory=dict)  # all of a run
+    memos: dict[int, str] = field(default_factory=dict)
+    deleted: dict[int, None] = field(default_factory=dict)  # after all else
     timers: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
     namespaces: dict[str, bytes] = field(default_factory=dict)
     types: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -60,6 +84,11 @@ class WriteBatch:
         self.steps.update(later.steps)
         self.signals.update(later.signals)
         self.events.extend(later.events)
+        self.arrivals.update(later.arrivals)
+        self.outbox.update(later.outbox)
+        self.attributes.update(later.attributes)
+        self.memos.update(later.memos)
+        self.deleted.update(later.deleted)
         self.timers.update(later.timers)
         self.namespaces.update(later.namespaces)
         self.types.update(later.types)
@@ -81,14 +110,12 @@ class RowEncoder:
         self.batch = WriteBatch(_NOT_YET)
         self.rows: list[bytes] = []
 
-    def add(
-        self, changes: Changes, numbers: Mapping[RunKey, int], opened: set[RunKey]
-    ) -> list[bytes]:
-        """Encode the changes of an entry, or of a piece of one. ``numbers`` knows every run that
-        changed; ``opened`` are those without a row so far. Returns the rows for the digest."""
+    def add(self, changes: Changes, known: Numbers) -> list[bytes]:
+        """Encode the changes of an entry, or of a piece of one. Returns the rows for the digest."""
         self.rows = []
+        numbers = known.of
         for key, run in changes.runs.items():
-            self._run(run, numbers[key], is_new=key in opened)
+            self._run(run, numbers[key], is_new=key in known.opened)
         batch, collect = self.batch, self.rows.append
         for (key, sequence), step in changes.steps.items():
             run_no = numbers[key]
@@ -106,11 +133,19 @@ class RowEncoder:
             record = frame(encode_event(event))
             batch.events.append((numbers[key] << NUMBER_BITS | event.event_id, record))
             collect(record)
+            body = event.body
+            if isinstance(body, SearchAttributesUpserted | WorkflowStarted):
+                upserted = isinstance(body, SearchAttributesUpserted)
+                self._labels(changes.runs[key], numbers[key], upserted=upserted)
         for (key, kind, sequence), timer in changes.timers.items():
             run_no = numbers[key]
             fire_at_ms = None if timer is None else timer.fire_at_ms
             batch.timers[run_no, int(kind), sequence] = fire_at_ms
             collect(frame(rows.encode_timer(timer, run_no, kind, sequence)))
+        self._add_pending(changes, numbers)
+        for run_no in known.deleted.values():
+            batch.deleted[run_no] = None
+            collect(frame(pending.encode_deleted(run_no)))
         self._add_catalog(changes)
         self._add_requests(changes)
         self.batch.size += sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
@@ -144,6 +179,39 @@ class RowEncoder:
         )
         self.rows.append(record)
 
+    def _labels(self, run: Run, run_no: int, *, upserted: bool) -> None:
+        """Attributes change with these events only, and a memo never does. They are no part of the
+        digest on their own: the run's record has them."""
+        attributes, memo = run.search_attributes, run.memo
+        if attributes or upserted:
+            self.batch.attributes[run_no] = [
+                (run_no, name, run.key.namespace, *plain_text(value)) for name, value in attributes
+            ]
+            self.batch.size += sum([len(value) + _ROW_OVERHEAD for _, value in attributes])
+        if memo and not upserted:
+            self.batch.memos[run_no] = memo
+            self.batch.size += len(memo) + _ROW_OVERHEAD
+
+    def _add_pending(self, changes: Changes, numbers: Mapping[RunKey, int]) -> None:
+        for (key, number), arrival in changes.arrivals.items():
+            run_no = numbers[key]
+            record = frame(pending.encode_arrival(arrival, run_no, number))
+            self.batch.arrivals[run_no << NUMBER_BITS | number] = (
+                None if arrival is None else record
+            )
+            self.rows.append(record)
+        for (key, number), message in changes.outbox.items():
+            run_no = numbers[key]
+            record = frame(pending.encode_message(message, run_no, number))
+            place = run_no << NUMBER_BITS | number
+            if message is None:
+                self.batch.outbox[place] = None
+            else:
+                duty = sending(key, number, message)
+                target = (duty.target_workflow_id, duty.target_run_id, int(duty.starts))
+                self.batch.outbox[place] = (place, *target, record)
+            self.rows.append(record)
+
     def _add_catalog(self, changes: Changes) -> None:
         for name, namespace in changes.namespaces.items():
             record = frame(rows.encode_namespace(namespace))
@@ -161,3 +229,20 @@ class RowEncoder:
         wish = changes.forget_requests
         if wish is not None:
             self.batch.forget = (wish.before_ms, wish.limit)
+
+
+def plain_text(value: str) -> tuple[str, int]:
+    """What a list is asked for, of an attribute's JSON: a string without its quotes, else the JSON
+    itself. Said with it is whether it is a string."""
+    if value.startswith('"'):
+        try:
+            text: str = json.loads(value)
+            text.encode()
+            return text, 1
+        except ValueError:
+            pass  # half a surrogate pair is no text
+    return value, 0
+
+
+def json_of(value: str, *, is_text: bool) -> str:
+    return json.dumps(value, ensure_ascii=False) if is_text else value

@@ -6,13 +6,14 @@ import os
 import sqlite3
 from importlib.resources import files
 
+import structlog
+
 from raftflow.cluster.store.errors import StoreDamaged, StoreTooNew, fatal
 
-APPLICATION_ID = 0x72666C77  # "rflw"
-SCHEMA_VERSION = 1
+log = structlog.get_logger("raftflow.store")
 
-# Migration n brings version n to n + 1, in one transaction.
-MIGRATIONS: dict[int, str] = {}
+APPLICATION_ID = 0x72666C77  # "rflw"
+SCHEMA_VERSION = 2  # schema_<n>.sql brings version n - 1 to n
 
 _WRITER_CACHE_KIB = 32 << 10
 _READER_CACHE_KIB = 4 << 10
@@ -39,23 +40,26 @@ def prepare(path: str) -> sqlite3.Connection:
     try:
         db = connect(path, writer=True)
         if is_new or not _has_tables(db):
-            _create(db)
+            build(db, 0)
         _check(path, db)
         return db
     except (sqlite3.Error, OSError) as error:
         raise fatal(path, error) from error
 
 
-def _has_tables(db: sqlite3.Connection) -> bool:
-    return db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
-
-
-def _create(db: sqlite3.Connection) -> None:
-    schema = files("raftflow.cluster.store").joinpath("schema.sql").read_text()
+def build(db: sqlite3.Connection, version: int) -> None:
+    """Bring the schema from ``version`` (0: nothing is there) to ours, in one transaction."""
+    folder = files("raftflow.cluster.store")
+    steps = range(version + 1, SCHEMA_VERSION + 1)
+    scripts = "".join([folder.joinpath(f"schema_{step}.sql").read_text() for step in steps])
     db.executescript(
-        f"BEGIN; {schema} PRAGMA application_id = {APPLICATION_ID};"
+        f"BEGIN IMMEDIATE; {scripts} PRAGMA application_id = {APPLICATION_ID};"
         f" PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
     )
+
+
+def _has_tables(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
 
 
 def _check(path: str, db: sqlite3.Connection) -> None:
@@ -68,7 +72,6 @@ def _check(path: str, db: sqlite3.Connection) -> None:
             f"its schema version is {version}, this program knows {SCHEMA_VERSION}",
             "run the version that wrote it, or a later one",
         )
-    while version < SCHEMA_VERSION:
-        script = MIGRATIONS[version]
-        version += 1
-        db.executescript(f"BEGIN; {script} PRAGMA user_version = {version}; COMMIT;")
+    if version < SCHEMA_VERSION:
+        build(db, version)
+        log.info("store_migrated", path=path, from_version=version, to_version=SCHEMA_VERSION)

@@ -1,8 +1,10 @@
-"""What a node reads when it starts and when it takes office: catalog, open tasks, timers."""
+"""What a node reads when it starts and while it leads: catalog, open tasks, timers, messages, and
+what has been kept long enough."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -13,8 +15,9 @@ from raftflow.cluster.sieve import bits_of
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import StoreDamaged
 from raftflow.cluster.store.records import BadRecord, unframe
-from raftflow.cluster.store.views import OpenTask, TaskPage
+from raftflow.cluster.store.views import ClosedRun, MessagePage, OpenTask, TaskPage
 from raftflow.engine.commands import TimerKind
+from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import Catalog, TaskState, TimerRow
 
@@ -51,11 +54,13 @@ def timers_due(
     start = (-1, 0, 0, 0)
     if after is not None:
         key = after.run
-        run_no = db.execute(
+        row = db.execute(
             "SELECT run_no FROM runs INDEXED BY runs_by_run_id"
             " WHERE run_id = ? AND namespace = ? AND workflow_id = ?",
             (key.run_id, key.namespace, key.workflow_id),
-        ).fetchone()[0]
+        ).fetchone()
+        # Of a run that is gone meanwhile only the time is known.
+        run_no = row[0] if row else 0
         start = (after.fire_at_ms, run_no, int(after.kind), after.sequence)
     found = db.execute(
         "SELECT namespace, workflow_id, run_id, kind, sequence, fire_at_ms"
@@ -134,4 +139,45 @@ def _activity(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        priority=step.priority,
     )
+
+
+# The records are left alone: a message may carry a large input.
+_OUTBOX = f"""SELECT message_no, namespace, workflow_id, run_id, target_workflow_id, target_run_id,
+    starts FROM outbox CROSS JOIN runs ON run_no = message_no >> {NUMBER_BITS}
+    WHERE message_no > ? ORDER BY message_no LIMIT ?"""
+_NUMBER_MASK = (1 << NUMBER_BITS) - 1
+
+
+def outbox(db: sqlite3.Connection, after: int, limit: int) -> MessagePage:
+    found = db.execute(_OUTBOX, (after, limit)).fetchall()
+    messages = [
+        SendMessage(RunKey(*row[1:4]), row[0] & _NUMBER_MASK, row[4], row[5], starts=bool(row[6]))
+        for row in found
+    ]
+    return MessagePage(messages, found[-1][0] if len(found) == limit else None)
+
+
+_CLOSED = """SELECT namespace, workflow_id, run_id, closed_ms, run_no, history_length
+    FROM runs INDEXED BY runs_by_closing
+    WHERE namespace = ? AND closed_ms > 0 AND closed_ms < ? AND (closed_ms, run_no) > (?, ?)
+    ORDER BY closed_ms, run_no LIMIT ?"""
+
+
+def closed_runs(
+    db: sqlite3.Connection, bounds: Mapping[str, int], after: ClosedRun | None, limit: int
+) -> list[ClosedRun]:
+    runs: list[ClosedRun] = []
+    for namespace, before_ms in bounds.items():
+        start = (0, 0)
+        if after is not None:
+            if namespace < after.key.namespace:
+                continue
+            if namespace == after.key.namespace:
+                start = (after.closed_ms, after.run_no)
+        found = db.execute(_CLOSED, (namespace, before_ms, *start, limit - len(runs)))
+        runs += [ClosedRun(RunKey(*row[:3]), *row[3:]) for row in found]
+        if len(runs) == limit:
+            break
+    return runs

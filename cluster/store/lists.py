@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterable
 from typing import Any
 
+from raftflow.cluster.store.batch import json_of
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RunStatus
@@ -32,6 +34,15 @@ _COLUMNS = (
 )
 _STATUS = {int(item): item for item in RunStatus}
 
+Attribute = tuple[str, str]
+_BY_ATTRIBUTE = """attributes AS led INDEXED BY attributes_by_value
+    CROSS JOIN runs ON runs.run_no = led.run_no"""
+_HAS_ATTRIBUTE = """EXISTS (SELECT 1 FROM attributes AS other
+    WHERE other.run_no = runs.run_no AND other.name = ? AND other.value = ?)"""
+_HAVING = """SELECT count(*) FROM (SELECT 1 FROM attributes INDEXED BY attributes_by_value
+    WHERE namespace = ? AND name = ? AND value = ? LIMIT ?)"""
+_LABELS_AT_ONCE = 1_000
+
 
 def counts(db: sqlite3.Connection, namespace: str) -> dict[RunStatus, int]:
     by_status = _by_status(db, namespace, "")
@@ -44,7 +55,7 @@ def runs_of(db: sqlite3.Connection, workflow: WorkflowKey, limit: int) -> list[R
         " WHERE namespace = ? AND workflow_id = ? ORDER BY run_no DESC LIMIT ?",
         (workflow.namespace, workflow.workflow_id, limit),
     )
-    return [_summary(row) for row in found]
+    return _summaries(db, found.fetchall())
 
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter, applied_index: int) -> RunPage:
@@ -68,13 +79,27 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter, applied_index: int) -> 
     return RunPage(
         total=total,
         total_exact=exact and floor <= low,
-        runs=tuple([_summary(row) for row in rows]),
+        runs=tuple(_summaries(db, rows)),
         next_cursor=cursor,
         applied_index=applied_index,
     )
 
 
-def _summary(row: tuple[Any, ...]) -> RunSummary:
+def _summaries(db: sqlite3.Connection, found: list[tuple[Any, ...]]) -> list[RunSummary]:
+    attributes: dict[int, list[tuple[str, str]]] = {}
+    memos: dict[int, str] = {}
+    for start in range(0, len(found), _LABELS_AT_ONCE):
+        numbers = [row[-1] for row in found[start : start + _LABELS_AT_ONCE]]
+        chosen = f"WHERE run_no IN ({','.join('?' * len(numbers))})"
+        for run_no, name, value, is_text in db.execute(
+            f"SELECT run_no, name, value, is_text FROM attributes {chosen}", numbers
+        ):
+            attributes.setdefault(run_no, []).append((name, json_of(value, is_text=is_text)))
+        memos.update(db.execute(f"SELECT run_no, memo FROM memos {chosen}", numbers))
+    return [_summary(row, attributes.get(row[-1], ()), memos.get(row[-1], "")) for row in found]
+
+
+def _summary(row: tuple[Any, ...], attributes: Iterable[tuple[str, str]], memo: str) -> RunSummary:
     return RunSummary(
         key=RunKey(row[0], row[1], row[2]),
         workflow_type=row[3],
@@ -84,6 +109,8 @@ def _summary(row: tuple[Any, ...]) -> RunSummary:
         updated_ms=row[7],
         closed_ms=row[8],
         history_length=row[9],
+        search_attributes=tuple(sorted(attributes)),
+        memo=memo,
     )
 
 
@@ -94,6 +121,35 @@ def _query(
     db: sqlite3.Connection, wanted: RunFilter, low: int, high: int
 ) -> tuple[str, tuple[Any, ...]]:
     """FROM, WHERE and ORDER BY of the runs that match, numbered from ``low`` to ``high``."""
+    by_text = bool(wanted.query) and _led_by_text(db, wanted)
+    attribute = None if by_text else _leading_attribute(db, wanted)
+    # The planner walks what leads by descending run number and looks each run up.
+    if by_text:
+        source, order = "runs_text CROSS JOIN runs ON run_no = runs_text.rowid", "runs_text.rowid"
+        terms = ["runs_text MATCH ?", "runs_text.rowid BETWEEN ? AND ?"]
+        values: list[Any] = [_phrase(wanted.query), low, high]
+    elif attribute is not None:
+        source, order = _BY_ATTRIBUTE, "led.run_no"
+        terms = [
+            "led.namespace = ? AND led.name = ? AND led.value = ?",
+            "led.run_no BETWEEN ? AND ?",
+        ]
+        values = [wanted.namespace, *attribute, low, high]
+    else:
+        index = _leading_index(db, wanted)
+        source, order = f"runs INDEXED BY {index}", "runs.run_no"
+        # As the partial index says it.
+        terms = ["runs.status = 1"] if index == "runs_running" else []
+        values = []
+    more, checked = _checks(wanted, low, high, text=not by_text, led=attribute)
+    where = f"FROM {source} WHERE {' AND '.join(terms + more)} ORDER BY {order} DESC"
+    return where, (*values, *checked)
+
+
+def _checks(
+    wanted: RunFilter, low: int, high: int, *, text: bool, led: Attribute | None
+) -> tuple[list[str], list[Any]]:
+    """What is asked of every candidate; ``led`` is the attribute that led there."""
     terms = ["runs.namespace = ?", "runs.run_no BETWEEN ? AND ?"]
     values: list[Any] = [wanted.namespace, low, high]
     if wanted.statuses:
@@ -108,20 +164,14 @@ def _query(
     if wanted.task_queue:
         terms.append("runs.task_queue = ?")
         values.append(wanted.task_queue)
-    index, order = _leading_index(db, wanted), "runs.run_no"
-    if index == "runs_running":
-        terms.append("runs.status = 1")  # as the index says it
-    source = f"runs INDEXED BY {index}"
-    if wanted.query and not _led_by_text(db, wanted):
+    for attribute in wanted.attributes:
+        if attribute != led:
+            terms.append(_HAS_ATTRIBUTE)
+            values += attribute
+    if wanted.query and text:
         terms.append("(instr(lower(runs.workflow_id), ?) OR instr(lower(runs.workflow_type), ?))")
         values += [wanted.query.lower()] * 2
-    elif wanted.query:
-        # The planner walks the matches by descending rowid and looks each run up.
-        source, order = "runs_text CROSS JOIN runs ON run_no = runs_text.rowid", "runs_text.rowid"
-        terms[:0] = ["runs_text MATCH ?", "runs_text.rowid BETWEEN ? AND ?"]
-        values[:0] = [_phrase(wanted.query), low, high]
-    where = f"FROM {source} WHERE {' AND '.join(terms)} ORDER BY {order} DESC"
-    return where, tuple(values)
+    return terms, values
 
 
 def _led_by_text(db: sqlite3.Connection, wanted: RunFilter) -> bool:
@@ -129,8 +179,32 @@ def _led_by_text(db: sqlite3.Connection, wanted: RunFilter) -> bool:
     to look at. (Without it only ASCII letters are alike in both cases.)"""
     if len(wanted.query) < _TRIGRAM:
         return False
-    narrow = bool(wanted.statuses or wanted.workflow_type) and wanted.query.isascii()
-    return not narrow or _counted(db, wanted) > EXACT_TOTAL
+    if not wanted.query.isascii():
+        return True
+    if _narrow(wanted) and _counted(db, wanted) <= EXACT_TOTAL:
+        return False
+    return not wanted.attributes or _rarest_attribute(db, wanted)[0] > EXACT_TOTAL
+
+
+def _leading_attribute(db: sqlite3.Connection, wanted: RunFilter) -> Attribute | None:
+    """The rarest one, unless status and type leave less to look at."""
+    if not wanted.attributes:
+        return None
+    having, attribute = _rarest_attribute(db, wanted)
+    return None if _narrow(wanted) and _counted(db, wanted) < having else attribute
+
+
+def _rarest_attribute(db: sqlite3.Connection, wanted: RunFilter) -> tuple[int, Attribute]:
+    """With how many runs have it, counted up to the bound."""
+    bound = EXACT_TOTAL + 1
+    return min(
+        (db.execute(_HAVING, (wanted.namespace, *each, bound)).fetchone()[0], each)
+        for each in wanted.attributes
+    )
+
+
+def _narrow(wanted: RunFilter) -> bool:
+    return bool(wanted.statuses or wanted.workflow_type)
 
 
 def _leading_index(db: sqlite3.Connection, wanted: RunFilter) -> str:
@@ -208,7 +282,7 @@ def _first_started(db: sqlite3.Connection, at_ms: int, last: int) -> int:
 
 def _total(db: sqlite3.Connection, wanted: RunFilter, low: int, high: int) -> tuple[int, bool]:
     timed = wanted.started_after_ms is not None or wanted.started_before_ms is not None
-    if not (wanted.query or wanted.task_queue or timed):
+    if not (wanted.query or wanted.task_queue or wanted.attributes or timed):
         total = _counted(db, wanted)
         return total, True
     sql, values = _query(db, wanted, low, high)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,8 +18,10 @@ from raftflow.cluster.store.connection import prepare
 from raftflow.cluster.store.errors import StoreDamaged, StoreError, StoreIOError
 from raftflow.cluster.store.readers import Readers, applied_state
 from raftflow.cluster.store.views import (
+    ClosedRun,
     Counts,
     Loaded,
+    MessagePage,
     RunFilter,
     RunPage,
     RunSummary,
@@ -219,6 +221,17 @@ class Store:
     ) -> list[TimerRow]:
         """Armed timers that fire at or before ``horizon_ms``, the next ones first."""
         return await self._ask(lambda db: duties.timers_due(db, horizon_ms, after, limit))
+
+    async def outbox(self, *, after: int, limit: int) -> MessagePage:
+        """Messages that were not delivered, page by page; ``after`` 0 is the first one."""
+        return await self._ask(lambda db: duties.outbox(db, after, limit), settle=True)
+
+    async def closed_runs(
+        self, bounds: Mapping[str, int], *, after: ClosedRun | None, limit: int
+    ) -> list[ClosedRun]:
+        """Runs that closed before the bound of their namespace (in ``bounds``, sorted by name), by
+        namespace and closing time."""
+        return await self._ask(lambda db: duties.closed_runs(db, bounds, after, limit))
 
     # ---- copies ---------------------------------------------------------------------------------
 

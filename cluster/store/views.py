@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raftflow.cluster.store.errors import CorruptRecord
+from raftflow.engine.commands import Attributes
+from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RequestRecord, Run, RunStatus
 
@@ -21,6 +23,7 @@ class RunFilter:
     task_queue: str = ""
     started_after_ms: int | None = None
     started_before_ms: int | None = None
+    attributes: tuple[tuple[str, str], ...] = ()  # name and plain text: a run has all of them
     limit: int = 200
     offset: int = 0
     cursor: str = ""
@@ -36,6 +39,8 @@ class RunSummary:
     updated_ms: int
     closed_ms: int
     history_length: int
+    search_attributes: Attributes = ()
+    memo: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,7 @@ class OpenTask:
     leased: bool
     token: str
     duration_ms: int
+    priority: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,24 @@ class TaskPage:
 
     tasks: Sequence[OpenTask]
     cursor: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """Rows of outboxes, as the duties that they are. ``cursor`` None: that was the last page."""
+
+    messages: Sequence[SendMessage]
+    cursor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRun:
+    """A run that may be old enough to go, and its place among the closed ones."""
+
+    key: RunKey
+    closed_ms: int
+    run_no: int
+    history_length: int
 
 
 Counts = Mapping[RunStatus, int]

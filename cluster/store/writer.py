@@ -261,6 +261,14 @@ _MOVE_RUNS = _Many(
 _PUT_STEPS = _Many("INSERT OR REPLACE INTO steps VALUES {rows}", 3)
 _PUT_SIGNALS = _Many("INSERT OR REPLACE INTO signals VALUES {rows}", 3)
 _PUT_EVENTS = _Many("INSERT INTO events VALUES {rows}", 2)
+_PUT_ARRIVALS = _Many("INSERT OR REPLACE INTO arrivals VALUES {rows}", 2)
+_DROP_ARRIVALS = _Many("DELETE FROM arrivals WHERE arrival_no IN (VALUES {rows})", 1)
+_PUT_OUTBOX = _Many("INSERT OR REPLACE INTO outbox VALUES {rows}", 5)
+_DROP_OUTBOX = _Many("DELETE FROM outbox WHERE message_no IN (VALUES {rows})", 1)
+_DROP_ATTRIBUTES = _Many("DELETE FROM attributes WHERE run_no IN (VALUES {rows})", 1)
+_PUT_ATTRIBUTES = _Many("INSERT OR REPLACE INTO attributes VALUES {rows}", 5)
+_PUT_MEMOS = _Many("INSERT INTO memos VALUES {rows}", 2)
+_DELETE_RUNS = _Many("DELETE FROM runs WHERE run_no IN (VALUES {rows})", 1)
 _PUT_TIMERS = _Many("INSERT OR REPLACE INTO timers VALUES {rows}", 4)
 # Row by row: for many at once SQLite would walk through all timers.
 _DROP_TIMER = "DELETE FROM timers WHERE run_no = ? AND kind = ? AND sequence = ?"
@@ -285,6 +293,8 @@ def _write_rows(db: sqlite3.Connection, batch: WriteBatch) -> None:
     _PUT_EVENTS.run(db, batch.events)
     _PUT_STEPS.run(db, batch.steps.values())
     _PUT_SIGNALS.run(db, batch.signals.values())
+    _write_pending(db, batch)
+    _write_labels(db, batch)
     timers = batch.timers.items()
     _PUT_TIMERS.run(db, [(*key, at_ms) for key, at_ms in timers if at_ms is not None])
     db.executemany(_DROP_TIMER, [key for key, at_ms in timers if at_ms is None])
@@ -293,8 +303,24 @@ def _write_rows(db: sqlite3.Connection, batch: WriteBatch) -> None:
         db.execute(_FORGET_REQUESTS, batch.forget)
     _PUT_NAMESPACES.run(db, batch.namespaces.items())
     _PUT_TYPES.run(db, batch.types)
+    # With all their rows: also those that this transaction wrote before.
+    _DELETE_RUNS.run(db, [(run_no,) for run_no in batch.deleted])
     applied = batch.applied
     db.execute(
         _PUT_APPLIED,
         (applied.index, applied.term, applied.time_ms, applied.digest, applied.next_run_no),
     )
+
+
+def _write_pending(db: sqlite3.Connection, batch: WriteBatch) -> None:
+    arrivals, outbox = batch.arrivals.items(), batch.outbox.items()
+    _PUT_ARRIVALS.run(db, [(number, row) for number, row in arrivals if row is not None])
+    _DROP_ARRIVALS.run(db, [(number,) for number, row in arrivals if row is None])
+    _PUT_OUTBOX.run(db, [row for _, row in outbox if row is not None])
+    _DROP_OUTBOX.run(db, [(number,) for number, row in outbox if row is None])
+
+
+def _write_labels(db: sqlite3.Connection, batch: WriteBatch) -> None:
+    _DROP_ATTRIBUTES.run(db, [(no,) for no in batch.attributes if no not in batch.opened])
+    _PUT_ATTRIBUTES.run(db, chain.from_iterable(batch.attributes.values()))
+    _PUT_MEMOS.run(db, batch.memos.items())

@@ -1,8 +1,8 @@
-"""What workers say about activity tasks, and what becomes of a failed attempt."""
+"""Activity steps: begun by a decision; what workers say of their tasks; what a failure comes to."""
 
 from __future__ import annotations
 
-from raftflow.engine.commands import CompleteActivity, RecordHeartbeat
+from raftflow.engine.commands import CompleteActivity, RecordHeartbeat, ScheduleActivity
 from raftflow.engine.deadlines import outlasts
 from raftflow.engine.decide.context import (
     DONE,
@@ -13,12 +13,42 @@ from raftflow.engine.decide.context import (
     text_too_large,
     too_large,
 )
-from raftflow.engine.events import StepCompleted, StepFailed
+from raftflow.engine.decide.plan import Plan, Planned, duration_problem, invalid, over_limit
+from raftflow.engine.events import StepCompleted, StepFailed, StepScheduled
 from raftflow.engine.evolve.activity import outcome_of_failure, outcome_of_success
+from raftflow.engine.ids import id_problem
 from raftflow.engine.rejections import Reason, Rejection
-from raftflow.engine.retry import MAX_BACKOFF_MS, backoff_ms, may_retry
+from raftflow.engine.retry import MAX_BACKOFF_MS, backoff_ms, may_retry, policy_problem
 from raftflow.engine.state import Run, Step, StepStatus, TaskState
 from raftflow.engine.transitions import AttemptFailed, HeartbeatRecorded
+
+
+def schedule(plan: Plan, command: ScheduleActivity) -> Planned:
+    if problem := too_large("input", len(command.input), plan.ctx.limits.max_payload_bytes):
+        return over_limit(problem)
+    problem = (
+        policy_problem(command.retry)
+        or (id_problem("task_queue", command.task_queue) if command.task_queue else None)
+        or duration_problem("start_to_close_timeout_ms", command.start_to_close_timeout_ms)
+        or duration_problem("schedule_to_close_timeout_ms", command.schedule_to_close_timeout_ms)
+        or duration_problem("schedule_to_start_timeout_ms", command.schedule_to_start_timeout_ms)
+    )
+    if problem:
+        return invalid(problem)
+    if not 1 <= command.priority <= 5:
+        return invalid(f"priority is {command.priority}, it must be 1 (first) to 5 (last)")
+    scheduled = StepScheduled(
+        step_name=command.step_name,
+        sequence=command.sequence,
+        input=command.input,
+        retry=command.retry,
+        task_queue=command.task_queue or plan.run.task_queue,
+        start_to_close_timeout_ms=command.start_to_close_timeout_ms,
+        schedule_to_close_timeout_ms=command.schedule_to_close_timeout_ms,
+        schedule_to_start_timeout_ms=command.schedule_to_start_timeout_ms,
+        priority=command.priority,
+    )
+    return (scheduled,)
 
 
 def complete(ctx: Context, command: CompleteActivity) -> Verdict:
@@ -119,6 +149,8 @@ def lost(run: Run | None, step: Step | None) -> Rejection:
     elif step.status is not StepStatus.SCHEDULED:
         message = f"the lease is lost: step {step.sequence} has its result, {step.status.name}"
         cancelled = False
+    elif step.arrived:
+        message, cancelled = f"the lease is lost: step {step.sequence} has its result", False
     elif step.task.state is TaskState.LEASED:
         message, cancelled = "the lease is lost: another worker holds it now", False
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, TokenParts, WorkflowKey, parse_token
@@ -16,11 +17,14 @@ DONE = Done()
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The state and the moment. Decisions read it and change nothing."""
+    """The state and the moment. Decisions read it and change nothing. ``forgotten``: the runs that
+    this very entry deleted."""
 
     state: WorkingSet
     time_ms: int
     limits: Limits
+    feature_level: int
+    forgotten: Mapping[RunKey, None] = field(default_factory=dict)
 
     def has_namespace(self, namespace: str) -> bool:
         return namespace == DEFAULT_NAMESPACE or namespace in self.state.catalog.namespaces
@@ -34,6 +38,11 @@ class Context:
             run_id = newest
         return self.state.runs.get(RunKey(namespace, workflow_id, run_id))
 
+    def used(self, key: RunKey) -> bool:
+        """Whether a run may not begin under this key. One that was deleted in this entry is no part
+        of its rows, so that it cannot begin anew in it."""
+        return key in self.state.runs or key in self.forgotten
+
     def holder(self, namespace: str, workflow_id: str, token: str) -> tuple[Run, TokenParts] | None:
         """The run that a token of this workflow speaks of. A token of another namespace or another
         workflow is worth nothing here."""
@@ -46,11 +55,12 @@ class Context:
 
 class Verdict(NamedTuple):
     """The answer, and the moves that make it true. A refusal may come with moves, too: a stale
-    decision is refused and its task queued again."""
+    decision is refused and its task queued again. ``also``: what a message does to another run."""
 
     answer: Answer
     run: Run | None = None
     moves: tuple[Move, ...] = ()
+    also: tuple[tuple[Run, tuple[Move, ...]], ...] = ()
 
 
 def refuse(reason: Reason, message: str) -> Verdict:
@@ -64,6 +74,17 @@ def no_namespace(namespace: str) -> Verdict:
 def no_run(workflow_id: str, run_id: str) -> Verdict:
     which = f" with run id {run_id!r}" if run_id else ""
     return refuse(Reason.WORKFLOW_NOT_FOUND, f"there is no workflow {workflow_id!r}{which}")
+
+
+def unregistered(ctx: Context, namespace: str, workflow_type: str) -> Rejection | None:
+    """Why no run of this type may begin, None when one may."""
+    if (namespace, workflow_type) in ctx.state.catalog.types:
+        return None
+    message = (
+        f"workflow type {workflow_type!r} is not registered in namespace {namespace!r}:"
+        " start a worker that has it, or correct the name"
+    )
+    return Rejection(reason=Reason.TYPE_NOT_REGISTERED, message=message)
 
 
 def closed(run: Run) -> Rejection:

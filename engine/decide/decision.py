@@ -6,11 +6,16 @@ from itertools import islice
 
 from raftflow.engine.commands import (
     AwaitSignal,
+    CancelStep,
     CompleteDecision,
     CompleteWorkflow,
+    ContinueAsNew,
     FailWorkflow,
+    RecordMarker,
     ScheduleActivity,
+    StartChildWorkflow,
     StartTimer,
+    UpsertSearchAttributes,
     WorkflowCommand,
 )
 from raftflow.engine.decide import workflow
@@ -24,6 +29,7 @@ from raftflow.engine.decide.context import (
 )
 from raftflow.engine.digest import of_parts
 from raftflow.engine.events import WorkflowFailed
+from raftflow.engine.evolve.arrivals import FEATURE_LEVEL, PATIENCE
 from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import (
@@ -35,9 +41,6 @@ from raftflow.engine.transitions import (
 )
 
 REPLAY_ERROR_TYPE = "ReplayError"
-
-# So many stale decisions in a row, then arrivals wait for the next one.
-_PATIENCE = 2
 
 # The first refused answer is offered again at once; then the pause doubles.
 _REFUSED_PAUSE_MS = 250
@@ -55,7 +58,7 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
     task = run.decision
     if task.token != command.task_token:
         return _late(run, command)
-    if parts.number != run.history_length and not _may_overlook(run, parts.number):
+    if parts.number != run.history_length and not _may_overlook(ctx, run, parts.number):
         message = (
             f"the decision was made on {parts.number} events, "
             f"the history has {run.history_length}: decide again"
@@ -67,20 +70,19 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
         return Verdict(rejection, run, (_refusal(run),))
     if command.replay_error:
         return _replay_failed(ctx, run, command)
-    translated = workflow.translate(ctx, run, command.commands)
+    translated = workflow.translate(ctx, run, command.commands, command.new_run_id)
     if isinstance(translated, Rejection):
         return Verdict(translated, run, (_refusal(run),))
-    if problem := workflow.history_problem(ctx, run, command.commands, len(translated)):
+    if problem := workflow.history_problem(ctx, run, translated):
         rejection = Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
         return Verdict(rejection, run, (RunSuspended(problem),))
     return Verdict(DONE, run, (DecisionApplied(outcome_of(command)), *translated))
 
 
-def _may_overlook(run: Run, seen: int) -> bool:
-    """After two stale decisions in a row, signals that came since and wait in the buffer make the
-    third no staler: the code would see them through a wait only, and none was open for them. So no
-    stream of signals can starve a run; all other arrivals are bounded by its open steps."""
-    if run.stale_decisions < _PATIENCE:
+def _may_overlook(ctx: Context, run: Run, seen: int) -> bool:
+    """Entries of release 0.1 mean what they meant: after two stale decisions in a row, signals that
+    came since and wait in the buffer make the third no staler. Now all facts wait by then."""
+    if ctx.feature_level >= FEATURE_LEVEL or run.stale_decisions < PATIENCE:
         return False
     growth = run.history_length - seen
     newest = list(islice(reversed(run.signals), growth))
@@ -145,14 +147,31 @@ def _parts(command: WorkflowCommand) -> tuple[str | bytes, ...]:
                 f"{retry.max_attempts} {retry.initial_backoff_ms} {retry.max_backoff_ms} "
                 f"{retry.backoff_coefficient_milli} {len(retry.non_retryable_error_types)}"
             )
+            if command.priority != 3 or retry.jitter_milli:  # release 0.1 knew neither
+                numbers += f" {command.priority} {retry.jitter_milli}"
             named = (command.step_name, command.task_queue, *retry.non_retryable_error_types)
             return (numbers, command.input, *named)
         case StartTimer():
             return (f"start_timer {command.sequence} {command.delay_ms}", command.step_name)
         case AwaitSignal():
             return (f"await_signal {command.sequence}", command.step_name, command.signal_name)
+        case RecordMarker():
+            named = (command.step_name, command.marker)
+            return (f"record_marker {command.sequence}", *named, command.data)
+        case StartChildWorkflow():
+            numbers = f"start_child_workflow {command.sequence} {int(command.parent_close_policy)}"
+            named = (command.step_name, command.workflow_type, command.workflow_id)
+            return (numbers, *named, command.task_queue, command.input)
+        case CancelStep():
+            return (f"cancel_step {command.sequence}", command.step_name, command.reason)
+        case UpsertSearchAttributes():
+            pairs = [text for pair in command.attributes for text in pair]
+            return (f"upsert_search_attributes {len(pairs)}", *pairs)
         case CompleteWorkflow():
             return ("complete_workflow", command.output)
         case FailWorkflow():
             verb = "fail_workflow cancelled" if command.cancelled else "fail_workflow"
             return (verb, command.error, command.error_type)
+        case ContinueAsNew():
+            verb = f"continue_as_new {command.execution_timeout_ms}"
+            return (verb, command.workflow_type, command.task_queue, command.input)

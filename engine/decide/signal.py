@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-
-from raftflow.engine.commands import SignalRun
+from raftflow.engine.commands import AwaitSignal, SignalRun
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -12,76 +10,74 @@ from raftflow.engine.decide.context import (
     closed,
     no_namespace,
     no_run,
-    refuse,
     too_large,
 )
-from raftflow.engine.events import SignalConsumed, SignalReceived
+from raftflow.engine.decide.plan import Plan, Planned, invalid
+from raftflow.engine.events import SignalAwaited, SignalConsumed, SignalReceived
 from raftflow.engine.ids import id_problem
-from raftflow.engine.rejections import Reason
+from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
+from raftflow.engine.transitions import Move
 
 
 def signal(ctx: Context, command: SignalRun) -> Verdict:
     if not ctx.has_namespace(command.namespace):
         return no_namespace(command.namespace)
-    if problem := id_problem("name", command.name):
-        return refuse(Reason.INVALID_COMMAND, problem)
-    if problem := too_large("payload", len(command.payload), ctx.limits.max_payload_bytes):
-        return refuse(Reason.LIMIT_EXCEEDED, problem)
+    if rejection := problem_of(ctx, command.name, command.payload):
+        return Verdict(rejection)
     run = ctx.run(command.namespace, command.workflow_id, command.run_id)
     if run is None:
         return no_run(command.workflow_id, command.run_id)
     if not run.open:
         return Verdict(closed(run))
-    waiting = oldest_wait(run, command.name)
-    if problem := _full(ctx, run, takes=waiting > 0):
-        return refuse(Reason.LIMIT_EXCEEDED, problem)
     received = SignalReceived(
         name=command.name, payload=command.payload, request_id=command.request_id
     )
-    if not waiting:
-        return Verdict(DONE, run, (received,))
-    consumed = SignalConsumed(sequence=waiting, signal_event_id=run.history_length + 1)
-    return Verdict(DONE, run, (received, consumed))
+    moves = arriving(ctx, run, received)
+    return Verdict(moves) if isinstance(moves, Rejection) else Verdict(DONE, run, moves)
 
 
-def oldest_wait(run: Run, name: str) -> int:
-    """The sequence of the open wait for ``name`` that began first; 0 when there is none."""
-    waiting = run.open_waits().get(name) if run.open_steps else None
-    return waiting[0] if waiting else 0
+def problem_of(ctx: Context, name: str, payload: bytes) -> Rejection | None:
+    """Why no run would take the signal."""
+    if problem := id_problem("name", name):
+        return Rejection(reason=Reason.INVALID_COMMAND, message=problem)
+    if problem := too_large("payload", len(payload), ctx.limits.max_payload_bytes):
+        return Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+    return None
 
 
-class Untaken:
-    """The signals that a decision's waits may still take, oldest first for each name. Reads the
-    buffer once, however many waits there are, and no further than they need."""
+def arriving(ctx: Context, run: Run, received: SignalReceived) -> tuple[Move, ...] | Rejection:
+    """An open run gets a signal; the oldest wait for its name will take it."""
+    # What waits to join the history may take that wait before it.
+    takes = not run.arrivals and run.oldest_wait(received.name) > 0
+    if problem := _full(ctx, run, takes=takes):
+        return Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
+    return (received,)
 
-    __slots__ = ("_passed", "_rest")
 
-    def __init__(self, run: Run) -> None:
-        self._rest = iter(run.signals.values())
-        self._passed: dict[str, deque[int]] = {}
-
-    def take(self, name: str) -> int:
-        """The event id of the signal that the next wait for ``name`` takes; 0 when none is left."""
-        passed = self._passed.get(name)
-        if passed:
-            return passed.popleft()
-        for each in self._rest:
-            if each.name == name:
-                return each.event_id
-            self._passed.setdefault(each.name, deque()).append(each.event_id)
-        return 0
+def await_signal(plan: Plan, command: AwaitSignal) -> Planned:
+    if problem := id_problem("signal_name", command.signal_name):
+        return invalid(problem)
+    sequence = command.sequence
+    awaited = SignalAwaited(
+        step_name=command.step_name, sequence=sequence, signal_name=command.signal_name
+    )
+    if sequence in plan.abandoned:
+        return (awaited,)
+    signal_id = plan.untaken.take(command.signal_name)
+    if not signal_id:
+        return (awaited,)
+    return (awaited, SignalConsumed(sequence=sequence, signal_event_id=signal_id))
 
 
 def _full(ctx: Context, run: Run, *, takes: bool) -> str | None:
     limits = ctx.limits
-    if not takes and len(run.signals) >= limits.max_untaken_signals:
-        return (
-            f"untaken signals: {len(run.signals)} are buffered, "
-            f"the limit is {limits.max_untaken_signals}"
-        )
-    if run.history_length + (2 if takes else 1) > limits.max_history_events:
-        return f"history: {run.history_length} events, the limit is {limits.max_history_events}"
+    untaken = len(run.signals) + len(run.arrivals)
+    if not takes and untaken >= limits.max_untaken_signals:
+        return f"untaken signals: {untaken} are buffered, the limit is {limits.max_untaken_signals}"
+    length = run.history_length + len(run.arrivals)
+    if length + (2 if takes else 1) > limits.max_history_events:
+        return f"history: {length} events, the limit is {limits.max_history_events}"
     if run.history_bytes >= limits.max_history_bytes:
         return f"history: {run.history_bytes} bytes, the limit is {limits.max_history_bytes}"
     return None

@@ -1,13 +1,14 @@
-"""Timers that came due. A firing is dropped unless exactly that timer is armed."""
+"""Timer steps, and timers that came due. A firing is dropped unless exactly that timer is armed."""
 
 from __future__ import annotations
 
-from raftflow.engine.commands import FireTimer, TimerKind
+from raftflow.engine.commands import FireTimer, StartTimer, TimerKind
 from raftflow.engine.deadlines import Deadline, deadline_of
 from raftflow.engine.decide.activity import fail_attempt, fail_step
 from raftflow.engine.decide.context import DONE, Context, Verdict, step_at
 from raftflow.engine.decide.lease import dropped
-from raftflow.engine.events import TimerFired, WorkflowTimedOut
+from raftflow.engine.decide.plan import Plan, Planned, duration_problem, invalid
+from raftflow.engine.events import TimerFired, TimerStarted, WorkflowTimedOut
 from raftflow.engine.state import Run, Step, StepKind, StepStatus, TaskState
 from raftflow.engine.transitions import (
     ActivityRequeued,
@@ -17,6 +18,18 @@ from raftflow.engine.transitions import (
     Move,
     TimerKept,
 )
+
+
+def start(plan: Plan, command: StartTimer) -> Planned:
+    if problem := duration_problem("delay_ms", command.delay_ms):
+        return invalid(problem)
+    started = TimerStarted(
+        step_name=command.step_name,
+        sequence=command.sequence,
+        delay_ms=command.delay_ms,
+        fire_at_ms=plan.ctx.time_ms + command.delay_ms,
+    )
+    return (started,)
 
 
 def fire(ctx: Context, command: FireTimer) -> Verdict:
@@ -43,6 +56,7 @@ def _firing(ctx: Context, run: Run, command: FireTimer) -> tuple[Move, ...] | No
                 step is not None
                 and step.kind is StepKind.TIMER
                 and step.status is StepStatus.SCHEDULED
+                and not step.arrived
                 and step.fire_at_ms == fire_at_ms
             ):
                 return (TimerFired(sequence=step.sequence),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.deadlines import deadline_of
@@ -31,13 +31,7 @@ from raftflow.engine.transitions import (
     LeaseKept,
 )
 
-
-class StepMove(Protocol):
-    @property
-    def sequence(self) -> int: ...
-
-
-M = TypeVar("M", bound=StepMove)
+M = TypeVar("M", bound=steps.StepMove)
 
 
 def follow_deadline(rec: Recorder, run: Run, step: Step, armed_ms: int) -> None:
@@ -88,6 +82,7 @@ def scheduled(rec: Recorder, run: Run, body: StepScheduled) -> None:
         start_to_close_timeout_ms=body.start_to_close_timeout_ms,
         schedule_to_close_timeout_ms=body.schedule_to_close_timeout_ms,
         schedule_to_start_timeout_ms=body.schedule_to_start_timeout_ms,
+        priority=body.priority,
     )
     steps.opened(rec, run, step)
     _queue(rec, run, step)
@@ -172,8 +167,7 @@ def withdrawn(rec: Recorder, run: Run, move: ActivityWithdrawn) -> None:
 def completed(rec: Recorder, run: Run, body: StepCompleted) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, len(body.output))
-    _note(step, outcome_of_success(body.output))
-    _release(rec, run, step)
+    _finish(rec, run, step, body)
     step.output = body.output
     steps.resolved(rec, run, step, StepStatus.COMPLETED, event_id)
     wake(rec, run)
@@ -183,9 +177,7 @@ def completed(rec: Recorder, run: Run, body: StepCompleted) -> None:
 def failed(rec: Recorder, run: Run, body: StepFailed) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, len(body.error))
-    if step.task.state is TaskState.LEASED:
-        _note(step, outcome_of_failure(body.error, body.error_type))
-        _release(rec, run, step)
+    _finish(rec, run, step, body)
     step.error = body.error
     step.error_type = body.error_type
     step.non_retryable = body.non_retryable
@@ -193,8 +185,14 @@ def failed(rec: Recorder, run: Run, body: StepFailed) -> None:
     wake(rec, run)
 
 
+@timed
+def arrived(rec: Recorder, run: Run, body: StepCompleted | StepFailed) -> None:
+    _finish(rec, run, run.steps[body.sequence - 1], body)
+    steps.arrived(rec, run, body)
+
+
 def drop(rec: Recorder, run: Run, step: Step) -> None:
-    """The work is no longer wanted, wherever it is: its run closes."""
+    """The work is no longer wanted, wherever it is."""
     deadline = deadline_of(step)
     if deadline is not None:
         rec.disarm(run, TimerKind.ACTIVITY_TIMEOUT, step.sequence, deadline.fire_at_ms)
@@ -220,8 +218,21 @@ def _queue(rec: Recorder, run: Run, step: Step) -> None:
     task.backoff_until_ms = 0
     rec.step(run, step)
     rec.effects.append(
-        OfferActivity(run.key, step.sequence, task.attempt, step.name, step.task_queue)
+        OfferActivity(
+            run.key, step.sequence, task.attempt, step.name, step.task_queue, step.priority
+        )
     )
+
+
+def _finish(rec: Recorder, run: Run, step: Step, body: StepCompleted | StepFailed) -> None:
+    """The last attempt is over, unless it was before."""
+    if step.task.state is not TaskState.LEASED:
+        return
+    if isinstance(body, StepCompleted):
+        _note(step, outcome_of_success(body.output))
+    else:
+        _note(step, outcome_of_failure(body.error, body.error_type))
+    _release(rec, run, step)
 
 
 def _note(step: Step, outcome: bytes) -> None:

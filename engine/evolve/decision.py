@@ -21,6 +21,7 @@ from raftflow.engine.transitions import (
     DecisionReturned,
     DecisionStaled,
     RunParked,
+    RunResumed,
     RunSuspended,
 )
 
@@ -83,7 +84,8 @@ def applied(rec: Recorder, run: Run, move: DecisionApplied) -> None:
     task.last_outcome = move.outcome
     task.attempt = 0
     run.decision_failures = 0
-    run.stale_decisions = 0
+    if not run.arrivals:  # else the pressure goes on
+        run.stale_decisions = 0
     if run.status is RunStatus.UNKNOWN:
         run.status = RunStatus.WAITING
         run.suspended_reason = ""
@@ -113,6 +115,13 @@ def suspended(rec: Recorder, run: Run, move: RunSuspended) -> None:
     run.status = RunStatus.PAUSED
     run.suspended_reason = move.reason
     rec.run(run)
+
+
+def resumed(rec: Recorder, run: Run, _move: RunResumed) -> None:
+    run.status = RunStatus.WAITING
+    run.suspended_reason = ""
+    settle(run)
+    wake(rec, run)
 
 
 def drop(rec: Recorder, run: Run, *, cancelled: bool) -> None:

@@ -5,24 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raftflow.engine.events import (
+    ChildCompleted,
+    ChildFailed,
+    ChildStarted,
+    MarkerRecorded,
+    SearchAttributesUpserted,
     SignalAwaited,
     SignalConsumed,
     SignalReceived,
+    StepCancelled,
     StepCompleted,
     StepFailed,
     StepScheduled,
     TimerFired,
     TimerStarted,
     WorkflowCancelled,
+    WorkflowCancelRequested,
     WorkflowCompleted,
+    WorkflowContinuedAsNew,
     WorkflowFailed,
     WorkflowStarted,
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import activity, decision, namespace, run, signal, timer
+from raftflow.engine.evolve import (
+    activity,
+    arrivals,
+    attributes,
+    cancel,
+    child,
+    decision,
+    marker,
+    message,
+    namespace,
+    retention,
+    run,
+    signal,
+    timer,
+)
 from raftflow.engine.evolve.recorder import Recorder
-from raftflow.engine.state import Run
+from raftflow.engine.state import Run, TaskState
 from raftflow.engine.transitions import (
     ActivityLeased,
     ActivityRequeued,
@@ -30,6 +52,7 @@ from raftflow.engine.transitions import (
     ActivityWithdrawn,
     AttemptExpired,
     AttemptFailed,
+    ChildOpened,
     DecisionApplied,
     DecisionExpired,
     DecisionLeased,
@@ -39,9 +62,14 @@ from raftflow.engine.transitions import (
     DecisionStaled,
     HeartbeatRecorded,
     LeaseKept,
+    MessageDelivered,
+    MessageKept,
     Move,
     NamespaceCreated,
+    NamespaceUpdated,
+    RunForgotten,
     RunParked,
+    RunResumed,
     RunSuspended,
     TimerKept,
     TypesRegistered,
@@ -52,13 +80,21 @@ OF_RUN: dict[type, Callable[..., None]] = {
     WorkflowCompleted: run.completed,
     WorkflowFailed: run.failed,
     WorkflowTerminated: run.terminated,
+    WorkflowCancelRequested: cancel.requested,
     WorkflowCancelled: run.cancelled,
     WorkflowTimedOut: run.timed_out,
+    WorkflowContinuedAsNew: run.continued,
+    SearchAttributesUpserted: attributes.upserted,
     StepScheduled: activity.scheduled,
     StepCompleted: activity.completed,
     StepFailed: activity.failed,
+    StepCancelled: cancel.step_cancelled,
+    MarkerRecorded: marker.recorded,
     TimerStarted: timer.started,
     TimerFired: timer.fired,
+    ChildStarted: child.started,
+    ChildCompleted: child.completed,
+    ChildFailed: child.failed,
     SignalAwaited: signal.awaited,
     SignalReceived: signal.received,
     SignalConsumed: signal.consumed,
@@ -71,6 +107,11 @@ OF_RUN: dict[type, Callable[..., None]] = {
     DecisionRequeued: decision.requeued,
     RunParked: decision.parked,
     RunSuspended: decision.suspended,
+    RunResumed: decision.resumed,
+    RunForgotten: retention.forgotten,
+    ChildOpened: child.opened,
+    MessageDelivered: message.delivered,
+    MessageKept: message.kept,
     ActivityLeased: activity.leased,
     ActivityReturned: activity.returned,
     AttemptExpired: activity.attempt_expired,
@@ -82,19 +123,47 @@ OF_RUN: dict[type, Callable[..., None]] = {
     LeaseKept: activity.lease_kept,
 }
 
-# Moves of no run, or that make one.
-OF_NONE: dict[type, Callable[..., object]] = {
+_CLOSING = frozenset(
+    {
+        WorkflowCompleted,
+        WorkflowFailed,
+        WorkflowTerminated,
+        WorkflowCancelled,
+        WorkflowTimedOut,
+        WorkflowContinuedAsNew,
+    }
+)
+
+# Moves of no run, or that make one: then they return it.
+OF_NONE: dict[type, Callable[..., Run | None]] = {
     WorkflowStarted: run.started,
     NamespaceCreated: namespace.created,
+    NamespaceUpdated: namespace.updated,
     TypesRegistered: namespace.types_registered,
 }
 
 
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
-    """Make the moves, in order."""
-    if subject is None:
-        for move in moves:
-            OF_NONE[type(move)](rec, move)
-    else:
-        for move in moves:
-            OF_RUN[type(move)](rec, subject, move)
+    """Make the moves, in order. Those that follow one which makes a run are of that run."""
+    for move in moves:
+        if subject is not None and type(move) in OF_RUN:
+            _make(rec, subject, move)
+        else:
+            subject = OF_NONE[type(move)](rec, move)
+    if subject is not None and subject.arrivals and subject.decision.state is not TaskState.LEASED:
+        _join(rec, subject)
+
+
+def _make(rec: Recorder, run: Run, move: Move) -> None:
+    """Facts that arrive too fast wait; what closes the run lets them join before it."""
+    if arrivals.must_wait(move, rec, run):
+        arrivals.hold(rec, run, move)
+        return
+    if run.arrivals and type(move) in _CLOSING:
+        _join(rec, run)
+    OF_RUN[type(move)](rec, run, move)
+
+
+def _join(rec: Recorder, run: Run) -> None:
+    for fact in arrivals.joining(rec, run):
+        OF_RUN[type(fact)](rec, run, fact)

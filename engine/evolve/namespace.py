@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.state import NamespaceRecord
-from raftflow.engine.transitions import NamespaceCreated, TypesRegistered
+from raftflow.engine.transitions import NamespaceCreated, NamespaceUpdated, TypesRegistered
 
 
 def created(rec: Recorder, move: NamespaceCreated) -> None:
     record = NamespaceRecord(move.name, move.retention_ms, rec.time_ms)
     rec.state.catalog.namespaces[move.name] = record
+    rec.changes.namespaces[move.name] = record
+
+
+def updated(rec: Recorder, move: NamespaceUpdated) -> None:
+    """The namespace `default` gets a row of its own by that."""
+    namespaces = rec.state.catalog.namespaces
+    known = namespaces.get(move.name) or NamespaceRecord(move.name, 0, 0)
+    record = replace(known, retention_ms=move.retention_ms)
+    namespaces[move.name] = record
     rec.changes.namespaces[move.name] = record
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.effects import (
     ArmTimer,
@@ -13,7 +15,7 @@ from raftflow.engine.effects import (
 )
 from raftflow.engine.events import Event, EventBody
 from raftflow.engine.ids import RunKey
-from raftflow.engine.state import Changes, Run, Step, Task, TimerRow, WorkingSet
+from raftflow.engine.state import Changes, Message, Run, Step, Task, TimerRow, WorkingSet
 
 # What an event costs beside its payload, roughly: history_bytes is a bound, not a measurement.
 EVENT_OVERHEAD_BYTES = 64
@@ -22,11 +24,12 @@ EVENT_OVERHEAD_BYTES = 64
 class Recorder:
     """Whoever changes a row says so here, in the same function."""
 
-    __slots__ = ("_grown", "changes", "effects", "state", "time_ms")
+    __slots__ = ("_grown", "changes", "effects", "feature_level", "state", "time_ms")
 
-    def __init__(self, state: WorkingSet, time_ms: int) -> None:
+    def __init__(self, state: WorkingSet, time_ms: int, feature_level: int) -> None:
         self.state = state
         self.time_ms = time_ms
+        self.feature_level = feature_level
         self.changes = Changes()
         self.effects: list[Effect] = []
         self._grown: dict[RunKey, tuple[Run, int]] = {}  # with the first id of this batch
@@ -48,6 +51,24 @@ class Recorder:
 
     def step(self, run: Run, step: Step) -> None:
         self.changes.steps[run.key, step.sequence] = step
+
+    def outbox(self, run: Run, number: int, message: Message | None) -> None:
+        self.changes.outbox[run.key, number] = message
+
+    def forget(self, run: Run) -> None:
+        """All rows of the run go, those with what this batch changed in it."""
+        key, changes = run.key, self.changes
+        changes.deleted[key] = None
+        changes.runs.pop(key, None)
+        changes.events = [row for row in changes.events if row[0] != key]
+        for rows in (
+            changes.steps,
+            changes.signals,
+            changes.arrivals,
+            changes.outbox,
+            changes.timers,
+        ):
+            _drop_rows(rows, key)
 
     def arm(self, run: Run, kind: TimerKind, sequence: int, fire_at_ms: int) -> None:
         key = run.key
@@ -84,3 +105,9 @@ class Recorder:
                     status=run.status.name,
                 )
             )
+
+
+def _drop_rows(rows: dict[Any, Any], key: RunKey) -> None:
+    """Rows of a run are keyed by tuples that begin with its key."""
+    for row in [row for row in rows if row[0] == key]:
+        del rows[row]

@@ -6,13 +6,15 @@ from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import (
     WorkflowCancelled,
     WorkflowCompleted,
+    WorkflowContinuedAsNew,
     WorkflowFailed,
     WorkflowStarted,
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import activity, decision
+from raftflow.engine.evolve import child, decision
 from raftflow.engine.evolve import step as steps
+from raftflow.engine.evolve.cancel import stop
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import Run, RunStatus, StepKind, StepStatus
@@ -31,8 +33,17 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
         execution_timeout_ms=body.execution_timeout_ms,
         traceparent=body.traceparent,
         tracestate=body.tracestate,
+        search_attributes=body.search_attributes,
+        memo=body.memo,
+        continued_from_run_id=body.continued_from_run_id,
+        parent_workflow_id=body.parent_workflow_id,
+        parent_run_id=body.parent_run_id,
+        parent_sequence=body.parent_sequence,
     )
     workflow = WorkflowKey(body.namespace, body.workflow_id)
+    before = rec.state.current.get(workflow)
+    if before is not None:
+        run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
     rec.changes.current[workflow] = body.run_id
@@ -74,23 +85,52 @@ def timed_out(rec: Recorder, run: Run, body: WorkflowTimedOut) -> None:
     _close(rec, run, RunStatus.TIMED_OUT)
 
 
+def continued(rec: Recorder, run: Run, body: WorkflowContinuedAsNew) -> None:
+    """The next run of the chain begins as this one ends. It has all of it but history, steps and
+    signals."""
+    rec.event(run, body, len(body.input))
+    run.continued_to_run_id = body.new_run_id
+    _close(rec, run, RunStatus.CONTINUED_AS_NEW)
+    started(
+        rec,
+        WorkflowStarted(
+            namespace=run.key.namespace,
+            workflow_id=run.key.workflow_id,
+            run_id=body.new_run_id,
+            workflow_type=body.workflow_type,
+            task_queue=body.task_queue,
+            input=body.input,
+            execution_timeout_ms=body.execution_timeout_ms,
+            traceparent=run.traceparent,
+            tracestate=run.tracestate,
+            search_attributes=run.search_attributes,
+            memo=run.memo,
+            continued_from_run_id=run.key.run_id,
+            parent_workflow_id=run.parent_workflow_id,
+            parent_run_id=run.parent_run_id,
+            parent_sequence=run.parent_sequence,
+        ),
+    )
+
+
 def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     """Nothing of a closed run may wake it or be handed out: its tasks, timers and waits end here,
     without events."""
     decision.drop(rec, run, cancelled=True)
+    run.waits = None
     if run.open_steps:
         for step in run.steps:
             if step.status is not StepStatus.SCHEDULED:
                 continue
-            if step.kind is StepKind.ACTIVITY:
-                activity.drop(rec, run, step)
-            elif step.kind is StepKind.TIMER:
-                rec.disarm(run, TimerKind.STEP, step.sequence, step.fire_at_ms)
+            stop(rec, run, step)
+            if step.kind is StepKind.CHILD:
+                child.left(rec, run, step, status)
             steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
     if run.execution_timeout_ms:
         fire_at_ms = run.started_ms + run.execution_timeout_ms
         rec.disarm(run, TimerKind.EXECUTION_TIMEOUT, 0, fire_at_ms)
-    run.waits = None
     run.suspended_reason = ""
     run.status = status
     run.closed_ms = rec.time_ms
+    if status is not RunStatus.CONTINUED_AS_NEW:
+        child.report(rec, run)

@@ -10,10 +10,14 @@ from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
 
 def received(rec: Recorder, run: Run, body: SignalReceived) -> None:
+    """An open wait takes it at once."""
     event_id = rec.event(run, body, len(body.payload))
     signal = Signal(event_id, rec.time_ms, body.name, body.payload)
     run.signals[event_id] = signal
     rec.changes.signals[run.key, event_id] = signal
+    waiting = run.oldest_wait(body.name)
+    if waiting:
+        consumed(rec, run, SignalConsumed(sequence=waiting, signal_event_id=event_id))
 
 
 def awaited(rec: Recorder, run: Run, body: SignalAwaited) -> None:
@@ -39,11 +43,16 @@ def consumed(rec: Recorder, run: Run, body: SignalConsumed) -> None:
     rec.changes.signals[run.key, signal.event_id] = Signal(
         signal.event_id, signal.time_ms, signal.name, signal.payload, step.sequence
     )
+    drop(run, step)
+    step.output = signal.payload
+    steps.resolved(rec, run, step, StepStatus.COMPLETED, event_id)
+    wake(rec, run)
+
+
+def drop(run: Run, step: Step) -> None:
+    """The wait is over."""
     if run.waits is not None:
         waiting = run.waits[step.signal_name]
         waiting.remove(step.sequence)
         if not waiting:
             del run.waits[step.signal_name]
-    step.output = signal.payload
-    steps.resolved(rec, run, step, StepStatus.COMPLETED, event_id)
-    wake(rec, run)

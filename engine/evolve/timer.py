@@ -29,9 +29,20 @@ def started(rec: Recorder, run: Run, body: TimerStarted) -> None:
 def fired(rec: Recorder, run: Run, body: TimerFired) -> None:
     step = run.steps[body.sequence - 1]
     event_id = rec.event(run, body, 0)
-    rec.disarm(run, TimerKind.STEP, step.sequence, step.fire_at_ms)
+    drop(rec, run, step)
     steps.resolved(rec, run, step, StepStatus.COMPLETED, event_id)
     wake(rec, run)
+
+
+def arrived(rec: Recorder, run: Run, body: TimerFired) -> None:
+    drop(rec, run, run.steps[body.sequence - 1])
+    steps.arrived(rec, run, body)
+
+
+def drop(rec: Recorder, run: Run, step: Step) -> None:
+    """Nobody waits for the timer any more, or it fired. One that arrived is not armed."""
+    if not step.arrived:
+        rec.disarm(run, TimerKind.STEP, step.sequence, step.fire_at_ms)
 
 
 def kept(rec: Recorder, run: Run, move: TimerKept) -> None:

@@ -41,8 +41,8 @@ class Driver:
             limits=DEFAULT_LIMITS,
         )
         changes = apply(self.hot.state, batch).changes
-        numbers, opened = self.hot.number(changes, self.next_run_no)
-        self.next_run_no += len(opened)
+        numbers = self.hot.number(changes, self.next_run_no)
+        self.next_run_no += len(numbers.opened)
         self.hot.changed(changes, numbers, self.index)
         self.hot.unpin(keys)
 

@@ -11,24 +11,29 @@ from engine_harness import EngineHarness
 from raftflow.engine.commands import (
     CancelRun,
     CreateNamespace,
+    DeleteRun,
     ForgetRequests,
     IdConflictPolicy,
     IdReusePolicy,
+    PauseRun,
     StartRun,
     TerminateRun,
+    UnpauseRun,
+    UpdateNamespace,
 )
 from raftflow.engine.dedup import REQUEST_TTL_MS, Identified, payload_digest
+from raftflow.engine.digest import of_parts
 from raftflow.engine.rejections import Done, Reason, Rejection, Started
 
 IGNORED = {
     StartRun: {"namespace", "request_id", "run_id", "traceparent", "tracestate"},
-    CreateNamespace: {"namespace", "request_id"},
 }
 OTHER = {
     int: 7,
     bool: True,
     str: "other",
     bytes: b"other",
+    tuple: (("name", "1"),),
     IdReusePolicy: IdReusePolicy.ALLOW_DUPLICATE,
     IdConflictPolicy: IdConflictPolicy.USE_EXISTING,
 }
@@ -38,11 +43,15 @@ END = {"namespace": "default", "workflow_id": "w", "run_id": "", "reason": "r", 
 @pytest.mark.parametrize(
     "command",
     [
-        make.start("w", request_id="q"),
+        dataclasses.replace(make.start("w", request_id="q"), signal_name="go"),
         make.signal("w", "go", request_id="q"),
         TerminateRun(**END),
         CancelRun(**END),
+        PauseRun(**END),
+        UnpauseRun(namespace="default", workflow_id="w", run_id="", request_id="q"),
+        DeleteRun(namespace="default", workflow_id="w", run_id="r1", request_id="q"),
         CreateNamespace(namespace="n", retention_ms=0, request_id="q"),
+        UpdateNamespace(namespace="n", retention_ms=0, request_id="q"),
     ],
     ids=lambda command: type(command).__name__,
 )
@@ -72,7 +81,23 @@ def test_a_start_that_names_no_workflow() -> None:
 
 
 def test_verbs_do_not_mix() -> None:
-    assert payload_digest(TerminateRun(**END)) != payload_digest(CancelRun(**END))
+    kinds = (TerminateRun, CancelRun, PauseRun)
+    assert len({payload_digest(kind(**END)) for kind in kinds}) == len(kinds)
+
+
+def test_parts_of_a_start_do_not_run_into_each_other() -> None:
+    one = dataclasses.replace(make.start("w"), search_attributes=(("memo", "1"),))
+    two = dataclasses.replace(make.start("w"), memo="1")
+    three = dataclasses.replace(make.start("w"), search_attributes=(("a", "b"),), memo="1")
+    four = dataclasses.replace(make.start("w"), search_attributes=(("a", "b"), ("memo", "1")))
+    assert len({payload_digest(each) for each in (one, two, three, four)}) == 4
+
+
+def test_what_release_0_1_remembered_stays_good() -> None:
+    """Its digests, byte for byte: a start without what came later, and a hard cancel."""
+    start = make.start("w", input=b"in")
+    assert payload_digest(start) == of_parts("start 0 0 0", "w", "Order", "default", b"in")
+    assert payload_digest(CancelRun(**END)) == of_parts("cancel", "w", "", "r")
 
 
 def test_an_id_belongs_to_its_namespace() -> None:

@@ -15,9 +15,11 @@ from strategies import Player, Wish, random_wishes, wishes
 
 from raftflow.engine.commands import Command
 from raftflow.engine.limits import Limits
+from raftflow.engine.state import RunStatus
 
 # Small, so that sequences of a few dozen commands run into them.
-TIGHT = Limits(max_history_events=40, max_open_steps=4, max_untaken_signals=3, max_payload_bytes=64)
+TIGHT = Limits(max_history_events=60, max_open_steps=6, max_untaken_signals=5, max_payload_bytes=64)
+CROWDED = Limits(max_history_events=200, max_open_steps=20, max_untaken_signals=30)
 
 _STATEFUL = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -26,7 +28,7 @@ _STATEFUL = settings(
 
 def played(sequence: Sequence[Wish], limits: Limits = TIGHT) -> Player:
     """The harness asserts the invariants after every batch."""
-    player = Player(EngineHarness(limits=limits))
+    player = Player(EngineHarness(limits=limits), crowded=limits is CROWDED)
     player.begin()
     for wish in sequence:
         player.play(wish)
@@ -45,7 +47,7 @@ def replayed(
 
 @pytest.mark.slow
 @_STATEFUL
-@given(wishes(), st.integers(0, 60))
+@given(wishes() | wishes(crowded=True), st.integers(0, 60))
 def test_a_stop_anywhere_changes_nothing(sequence: list[Wish], stop_at: int) -> None:
     player = played(sequence)
     for again in (
@@ -62,8 +64,36 @@ def test_long_lives(seed: int) -> None:
     player = played(random_wishes(seed, 400))
     again = replayed(player.batches, EngineHarness(limits=TIGHT, hot=False))
     assert again.digest == player.harness.digest
-    outcomes = {run.status.name for run in player.runs()}
-    assert len(outcomes) >= 4, f"the sequence was dull: {outcomes}"
+    outcomes = player.seen.keys() & RunStatus.__members__.keys()
+    assert len(outcomes) >= 6, f"the sequence was dull: {outcomes}"
+
+
+@pytest.mark.slow
+@_STATEFUL
+@given(wishes(max_size=40))
+def test_every_message_arrives_and_every_run_can_be_forgotten(sequence: list[Wish]) -> None:
+    """The harness asserts after every batch that nobody waits for what will not come, that no
+    step has two results and that no row outlives its run; the player, that no message is
+    delivered twice."""
+    player = played(sequence)
+    player.settle()
+    player.end_and_forget_all()
+    rows = player.harness.rows
+    assert not any(rows.of_runs())
+    assert not rows.current
+    assert not rows.timers
+    again = replayed(player.batches, EngineHarness(limits=TIGHT, hot=False))
+    assert again.digest == player.harness.digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_crowded_lives(seed: int) -> None:
+    player = played(random_wishes(seed, 400, crowded=True), CROWDED)
+    again = replayed(player.batches, EngineHarness(limits=CROWDED, hot=False))
+    assert again.digest == player.harness.digest
+    held = {name for name in player.seen if name.startswith("held ")}
+    assert {"held StepCompleted", "held SignalReceived"} <= held, f"nothing had to wait: {held}"
 
 
 def digest_of(seed: int) -> str:

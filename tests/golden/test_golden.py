@@ -76,6 +76,15 @@ def test_a_node_serves_it(golden: tuple[Path, dict[str, Any]]) -> None:
         node.stop()
     for workflow_id, then in expected["runs"].items():
         now = seen["runs"][workflow_id]
-        assert now["history"] == then["history"]
+        assert _as_it_was(now["history"], then["history"]) == then["history"]
         lasting = [{name: each["run"].get(name) for name in LASTING} for each in (now, then)]
         assert lasting[0] == lasting[1]
+
+
+def _as_it_was(now: Any, then: Any) -> Any:
+    """Without the fields that later releases say in addition."""
+    if isinstance(then, dict):
+        return {name: _as_it_was(now[name], value) for name, value in then.items() if name in now}
+    if isinstance(then, list) and len(now) == len(then):
+        return [_as_it_was(*pair) for pair in zip(now, then, strict=True)]
+    return now

@@ -12,18 +12,33 @@ from hypothesis import strategies as st
 
 T = TypeVar("T")
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Names of dataclasses, and of (dataclass, field)."""
+
+    types: frozenset[str] = frozenset()
+    fields: frozenset[tuple[str, str]] = frozenset()
+
+
 _LEAVES: dict[type, st.SearchStrategy[Any]] = {
     int: st.integers(-1, 2**63 - 1) | st.integers(0, 3),
     str: st.text(max_size=8),
     bytes: st.binary(max_size=8),
     bool: st.booleans(),
 }
+# 0 would stand for the usual priority.
+_BY_NAME = {"priority": st.integers(1, 5)}
 
 
 def any_of(cls: type[T], **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
     """Any instance of a dataclass; ``fixed`` fields come from strategies of the caller's."""
     hints = typing.get_type_hints(cls)
-    fields = {f.name: _any(hints[f.name]) for f in dataclasses.fields(cls) if f.name not in fixed}  # type: ignore[arg-type]
+    fields = {
+        f.name: _BY_NAME[f.name] if f.name in _BY_NAME else _any(hints[f.name])
+        for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if f.name not in fixed
+    }
     return st.builds(cls, **fields, **fixed)
 
 
@@ -45,28 +60,34 @@ def _any(hint: Any) -> st.SearchStrategy[Any]:
     return any_of(hint)
 
 
-def sample(cls: type[T]) -> T:
-    """The same instance in every process and version: its values follow from the field names."""
+def sample(cls: type[T], without: Vocabulary = Vocabulary()) -> T:
+    """The same instance in every process and version: its values follow from the field names.
+    ``without`` leaves out what a release did not have."""
     hints = typing.get_type_hints(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    return cls(**{f.name: _sample(hints[f.name], f.name) for f in fields})
+    names = [
+        f.name
+        for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if (cls.__name__, f.name) not in without.fields
+    ]
+    return cls(**{name: _sample(hints[name], name, without) for name in names})
 
 
-def _sample(hint: Any, name: str) -> Any:
+def _sample(hint: Any, name: str, without: Vocabulary) -> Any:
     plain = {int: 100 + len(name), str: name, bytes: name.encode(), bool: True}
     if hint in plain:
         return plain[hint]
     if isinstance(hint, types.UnionType):
-        return _sample(typing.get_args(hint)[0], name)
+        return _sample(typing.get_args(hint)[0], name, without)
     if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1] is not ...:
-        return tuple(_sample(each, name) for each in typing.get_args(hint))
+        return tuple(_sample(each, name, without) for each in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
         member = typing.get_args(hint)[0]
         if isinstance(member, types.UnionType):
-            return tuple(_sample(each, name) for each in typing.get_args(member))
-        return (_sample(member, name),)
+            members = [m for m in typing.get_args(member) if m.__name__ not in without.types]
+            return tuple(_sample(each, name, without) for each in members)
+        return (_sample(member, name, without),)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return list(hint)[-1]
     if isinstance(hint, type) and hasattr(hint, "_fields"):
         return hint(*hint._fields)
-    return sample(hint)
+    return sample(hint, without)

@@ -10,15 +10,22 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
+
+from engine_world import result_problems, world_problems
 
 from raftflow.engine import digest
 from raftflow.engine.apply import Applied, Touched, apply, touched_keys
 from raftflow.engine.commands import (
+    FEATURE_LEVEL,
     Batch,
     Command,
     CompleteActivity,
     CompleteDecision,
     CompleteWorkflow,
+    DeleteRun,
+    DeliverMessage,
+    EagerPoll,
     FireTimer,
     GrantActivity,
     GrantDecision,
@@ -35,10 +42,12 @@ from raftflow.engine.events import Event
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.invariants import problems
 from raftflow.engine.limits import DEFAULT_LIMITS, Limits
+from raftflow.engine.outbox import sending
 from raftflow.engine.rejections import Answer, Granted
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 from raftflow.engine.state import (
     Catalog,
+    Message,
     NamespaceRecord,
     RequestRecord,
     Run,
@@ -58,6 +67,8 @@ class Rows:
     runs: dict[RunKey, Run] = dataclasses.field(default_factory=dict)  # headers
     steps: dict[RunKey, dict[int, Step]] = dataclasses.field(default_factory=dict)
     signals: dict[RunKey, dict[int, Signal]] = dataclasses.field(default_factory=dict)
+    arrivals: dict[RunKey, dict[int, Event]] = dataclasses.field(default_factory=dict)
+    outbox: dict[RunKey, dict[int, Message]] = dataclasses.field(default_factory=dict)
     current: dict[WorkflowKey, str] = dataclasses.field(default_factory=dict)
     events: dict[RunKey, list[Event]] = dataclasses.field(default_factory=dict)
     timers: dict[tuple[RunKey, TimerKind, int], TimerRow] = dataclasses.field(default_factory=dict)
@@ -72,7 +83,19 @@ class Rows:
         run = copy_header(header)
         run.steps = [copy_step(step) for _, step in sorted(self.steps.get(key, {}).items())]
         run.signals = {s.event_id: s for s in self.signals.get(key, {}).values() if not s.taken_by}
+        run.arrivals = dict(sorted(self.arrivals.get(key, {}).items()))
+        run.outbox = dict(sorted(self.outbox.get(key, {}).items()))
         return run
+
+    def forget(self, key: RunKey) -> None:
+        """All rows of the run go."""
+        for table in self.of_runs():
+            table.pop(key, None)
+        for timer in [row for row in self.timers if row[0] == key]:
+            del self.timers[timer]
+
+    def of_runs(self) -> tuple[dict[RunKey, Any], ...]:
+        return (self.runs, self.steps, self.signals, self.events, self.arrivals, self.outbox)
 
     def timers_of(self, key: RunKey) -> dict[tuple[TimerKind, int], int]:
         return {
@@ -84,7 +107,13 @@ class Rows:
 
 def copy_header(run: Run) -> Run:
     return dataclasses.replace(
-        run, decision=copy.copy(run.decision), steps=[], signals={}, waits=None
+        run,
+        decision=copy.copy(run.decision),
+        steps=[],
+        signals={},
+        arrivals={},
+        outbox={},
+        waits=None,
     )
 
 
@@ -99,6 +128,7 @@ class EngineHarness:
         self, *, limits: Limits = DEFAULT_LIMITS, hot: bool = True, rows: Rows | None = None
     ) -> None:
         self.limits = limits
+        self.feature_level = FEATURE_LEVEL
         self.rows = Rows() if rows is None else rows
         self.hot = hot
         self.index = 0
@@ -120,6 +150,7 @@ class EngineHarness:
             time_ms=self.time_ms,
             commands=tuple((f"c{n}", command) for n, command in enumerate(commands)),
             limits=self.limits,
+            feature_level=self.feature_level,
         )
         if not self.hot:
             self.reload()
@@ -204,6 +235,10 @@ class EngineHarness:
     def _store(self, applied: Applied) -> None:
         rows, changes = self.rows, applied.changes
         written: list[object] = []
+        # First, so that whatever else is told of a run that was deleted stays behind as an orphan.
+        for key in changes.deleted:
+            rows.forget(key)
+            written.append(("deleted", key))
         for key, run in changes.runs.items():
             rows.runs[key] = copy_header(run)
             written.append(rows.runs[key])
@@ -222,8 +257,20 @@ class EngineHarness:
             else:
                 rows.timers[timer_key] = timer
             written.append((timer_key, timer))
+        for what, of_runs in (("arrivals", rows.arrivals), ("outbox", rows.outbox)):
+            for (key, number), row in getattr(changes, what).items():
+                if row is None:
+                    of_runs.get(key, {}).pop(number, None)
+                else:
+                    of_runs.setdefault(key, {})[number] = row
+                written.append((what, key, number, row))
+        for workflow, newest in changes.current.items():
+            if newest is None:
+                rows.current.pop(workflow, None)
+            else:
+                rows.current[workflow] = newest
+            written.append((workflow, newest))
         for name, table in (
-            ("current", rows.current),
             ("namespaces", rows.namespaces),
             ("types", rows.types),
             ("requests", rows.requests),
@@ -247,6 +294,7 @@ class EngineHarness:
             assert stored == run, f"rows of {key} were not told of:\n{stored}\n{run}"
         for key in applied.changes.runs:
             self.check_run(key)
+        assert not (found := world_problems(self.rows)), found
 
     def check_run(self, key: RunKey) -> None:
         run = self.rows.load_run(key)
@@ -255,6 +303,7 @@ class EngineHarness:
         assert not found, (key, found)
         events = self.rows.events[key]
         assert [e.event_id for e in events] == list(range(1, run.history_length + 1)), key
+        assert not (twice := result_problems(events)), (key, twice)
 
 
 # ---- commands with the usual defaults -----------------------------------------------------------
@@ -389,6 +438,53 @@ def fail_activity(
         error_type=error_type,
         non_retryable=non_retryable,
         next_retry_delay_ms=next_retry_delay_ms,
+    )
+
+
+def deliver(
+    sender: RunKey, number: int, message: Message, *, new_run_id: str = "c1"
+) -> DeliverMessage:
+    """What the leader makes of an outbox row; ``new_run_id`` is for a child that it starts."""
+    duty = sending(sender, number, message)
+    return DeliverMessage(
+        namespace=sender.namespace,
+        workflow_id=sender.workflow_id,
+        run_id=sender.run_id,
+        number=number,
+        target_workflow_id=duty.target_workflow_id,
+        target_run_id=new_run_id if duty.starts else duty.target_run_id,
+    )
+
+
+def eager(
+    *, names: tuple[str, ...] = (), task_queue: str = "default", limit: int = 1, nonce: str = "e1"
+) -> EagerPoll:
+    return EagerPoll(
+        node="n1",
+        poll_id="p9",
+        nonce=nonce,
+        worker_id="w9",
+        names=names,
+        task_queue=task_queue,
+        duration_ms=20_000,
+        limit=limit,
+    )
+
+
+def delete(
+    workflow_id: str,
+    run_id: str = "r1",
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    request_id: str = "",
+    closed_before_ms: int = 0,
+) -> DeleteRun:
+    return DeleteRun(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        run_id=run_id,
+        request_id=request_id,
+        closed_before_ms=closed_before_ms,
     )
 
 

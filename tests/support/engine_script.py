@@ -1,14 +1,14 @@
 """Golden scripts of the engine: directives in, answers, events and effects out.
 
 Tokens go by the name that `as=` gave them. Every directive takes `advance=` (ms of log time before
-it) and `ns=`. What comes out: the answer; new events with their ids; effects, indented; and how the
-run stands, when it changed.
+it) and `ns=`. What comes out: the answer; new events with their ids, and with ~ facts that wait to
+be events; effects, indented; and how the run stands, when it changed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -19,11 +19,17 @@ from engine_harness import BIRTH_MS, EngineHarness
 from raftflow.engine import commands as cmd
 from raftflow.engine.commands import (
     AwaitSignal,
+    CancelStep,
     Command,
     CompleteWorkflow,
+    ContinueAsNew,
+    EagerPoll,
     FailWorkflow,
+    RecordMarker,
+    StartChildWorkflow,
     StartTimer,
     TimerKind,
+    UpsertSearchAttributes,
     WorkflowCommand,
 )
 from raftflow.engine.describe import step_view, waiting_on
@@ -32,7 +38,7 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
 from raftflow.engine.limits import Limits
 from raftflow.engine.rejections import Answer, Done, Granted, Rejection, Started
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
-from raftflow.engine.state import Run
+from raftflow.engine.state import EndChild, Run
 
 _TESTDATA = Path(__file__).resolve().parent.parent / "engine" / "testdata"
 
@@ -87,6 +93,9 @@ class _Script:
         if verb == "limits":
             self.harness.limits = Limits(**{k: int(v) for k, v in options.items()})
             return "ok"
+        if verb == "level":
+            self.harness.feature_level = int(directive.words[0])
+            return "ok"
         if verb == "show":
             return self._show(directive)
         before = {key: self._stand(key) for key in self.harness.rows.runs}
@@ -95,11 +104,19 @@ class _Script:
         answer = applied.replies[0].answer
         if isinstance(answer, Granted):
             self._name(options.get("as", "t"), answer.token)
+        if isinstance(answer, Done):
+            for position, token in enumerate(answer.handed, start=1):
+                self._name(f"{options.get('as', 'h')}{position}", token)
         out = [self._answer(answer)]
         for key, event in applied.changes.events:
             out.append(
                 f"{event.event_id:>3} {self._fields(event.body)}{self._foreign(key, command)}"
             )
+        out += [
+            f" ~{number} {self._fields(arrival.body)}{self._foreign(key, command)}"
+            for (key, number), arrival in applied.changes.arrivals.items()
+            if arrival is not None
+        ]
         out += [
             f"    {self._fields(effect)}{self._foreign(effect.run, command)}"
             for effect in applied.effects
@@ -107,6 +124,7 @@ class _Script:
         ]
         stands = [(self._stand(key), before.get(key)) for key in applied.changes.runs]
         out += [now for now, then in stands if now != then]
+        out += [f"{key.workflow_id}/{key.run_id} forgotten" for key in applied.changes.deleted]
         return "\n".join(out)
 
     # ---- showing ------------------------------------------------------------------------------
@@ -117,6 +135,8 @@ class _Script:
 
     def _answer(self, answer: Answer) -> str:
         match answer:
+            case Done() if answer.handed:
+                return f"done, handed {' '.join(self.names[token] for token in answer.handed)}"
             case Done():
                 return "done"
             case Started():
@@ -132,7 +152,7 @@ class _Script:
         shown = [type(thing).__name__]
         for field in dataclasses.fields(thing):
             value = getattr(thing, field.name)
-            if field.name in _QUIET or value in ("", b"", 0, False, NO_RETRY):
+            if field.name in _QUIET or value in ("", b"", 0, (), NO_RETRY, field.default):
                 continue
             shown.append(f"{field.name}={self._value(field.name, value)}")
         return " ".join(shown)
@@ -149,6 +169,8 @@ class _Script:
         return self.names.get(str(value), str(value))
 
     def _foreign(self, key: RunKey, command: Command) -> str:
+        if key.workflow_id != getattr(command, "workflow_id", key.workflow_id):
+            return f" @{key.workflow_id}/{key.run_id}"
         about = getattr(command, "run_id", "") or "r1"
         return "" if key.run_id == about else f" @{key.run_id}"
 
@@ -161,21 +183,32 @@ class _Script:
     def _show(self, directive: _Directive) -> str:
         run = self._run(directive)
         out = [self._stand(run.key)]
+        named = ("search_attributes", "memo", "continued_from_run_id", "continued_to_run_id")
+        told = ("cancel_requested_event_id", "cancel_reason")
+        values = [(name, getattr(run, name)) for name in named + told]
+        out += [f"  {name}: {self._value(name, value)}" for name, value in values if value]
         results = [(name, getattr(run, name)) for name in ("output", "error", "error_type")]
         out += [f"  {name}: {self._value(name, value)}" for name, value in results if value]
         for step in run.steps:
             view = step_view(step)
             text = f"  step {view.sequence} {view.kind.name} {view.name} {view.status.name}"
-            for name in ("attempts", "output", "error", "error_type", "last_error"):
+            for name in ("marker", "attempts", "output", "error", "error_type", "last_error"):
                 if getattr(view, name):
                     text += f" {name}={self._value(name, getattr(view, name))}"
             out.append(text)
         out += [
             f"  signal {s.event_id} {s.name}={s.payload.decode()}" for s in run.signals.values()
         ]
+        out += [
+            f"  arrival {number} {self._fields(arrival.body)}"
+            for number, arrival in run.arrivals.items()
+        ]
+        for number, message in run.outbox.items():
+            out.append(f"  owes {number} {self._fields(message)}")
         for wait in waiting_on(run):
             which = f" {wait.sequence}" if wait.sequence else ""
-            out.append(f"  waits for {wait.kind}{which} {wait.task.name}")
+            state = "ARRIVED" if wait.arrived else wait.task.name
+            out.append(f"  waits for {wait.kind}{which} {state}")
         return "\n".join(out)
 
     # ---- building commands --------------------------------------------------------------------
@@ -190,7 +223,7 @@ class _Script:
 
     def start(self, directive: _Directive) -> Command:
         get = directive.options.get
-        return make.start(
+        command = make.start(
             directive.words[0],
             get("type", "Order"),
             run_id=get("run", "r1"),
@@ -201,6 +234,13 @@ class _Script:
             reuse=cmd.IdReusePolicy[get("reuse", "REJECT_DUPLICATE")],
             conflict=cmd.IdConflictPolicy[get("conflict", "FAIL")],
             request_id=get("request", ""),
+        )
+        return dataclasses.replace(
+            command,
+            signal_name=get("signal", ""),
+            signal_payload=get("payload", "").encode(),
+            search_attributes=_attributes(directive.words[1:]),
+            memo=get("memo", ""),
         )
 
     def signal(self, directive: _Directive) -> Command:
@@ -217,12 +257,27 @@ class _Script:
 
     def end(self, directive: _Directive) -> Command:
         get = directive.options.get
-        kind = cmd.TerminateRun if directive.verb == "terminate" else cmd.CancelRun
-        return kind(
+        words = [word for word in directive.words[1:] if word != "gracefully"]
+        end = cmd.CancelRun(
             namespace=get("ns", DEFAULT_NAMESPACE),
             workflow_id=directive.words[0],
             run_id=get("run", ""),
-            reason=" ".join(directive.words[1:]),
+            reason=" ".join(words),
+            request_id=get("request", ""),
+            graceful="gracefully" in directive.words,
+        )
+        if directive.verb == "cancel":
+            return end
+        fields = dataclasses.asdict(end)
+        del fields["graceful"]
+        return (cmd.TerminateRun if directive.verb == "terminate" else cmd.PauseRun)(**fields)
+
+    def unpause(self, directive: _Directive) -> Command:
+        get = directive.options.get
+        return cmd.UnpauseRun(
+            namespace=get("ns", DEFAULT_NAMESPACE),
+            workflow_id=directive.words[0],
+            run_id=get("run", ""),
             request_id=get("request", ""),
         )
 
@@ -236,13 +291,27 @@ class _Script:
 
     def decide(self, directive: _Directive) -> Command:
         options = directive.options
-        return make.complete_decision(
+        command = make.complete_decision(
             directive.words[0],
             self.token(directive),
             *[_workflow_command(line) for line in directive.input],
             namespace=options.get("ns", DEFAULT_NAMESPACE),
             replay_error=options.get("replay_error", ""),
             nondeterminism="nondeterminism" in directive.words,
+        )
+        new_run_id = options.get("new_run", "")
+        return dataclasses.replace(command, eager=self.eager(directive), new_run_id=new_run_id)
+
+    def eager(self, directive: _Directive) -> EagerPoll | None:
+        """`eager=2` takes two tasks along; `names=` and `queue=` say which."""
+        get = directive.options.get
+        if "eager" not in directive.options:
+            return None
+        return make.eager(
+            names=tuple(filter(None, get("names", "").split(","))),
+            task_queue=get("queue", "default"),
+            limit=int(get("eager", "1")),
+            nonce=f"e{self.harness.index}",
         )
 
     def complete(self, directive: _Directive) -> Command:
@@ -257,6 +326,7 @@ class _Script:
             command,
             sequence=int(options.get("sequence", "0")),
             step_name=options.get("step_name", ""),
+            eager=self.eager(directive),
         )
 
     def fail(self, directive: _Directive) -> Command:
@@ -306,9 +376,45 @@ class _Script:
             request_id=directive.options.get("request", ""),
         )
 
+    def deliver(self, directive: _Directive) -> Command:
+        """`deliver order-1 1`, as the row says; `child=` is the run id of a child that starts,
+        `to=` and `to_run=` another target."""
+        get, run = directive.options.get, self._run(directive)
+        number = int(directive.words[1])
+        message = run.outbox.get(number, EndChild(0, "", False, ""))
+        command = make.deliver(run.key, number, message, new_run_id=get("child", "c1"))
+        return dataclasses.replace(
+            command,
+            target_workflow_id=get("to", command.target_workflow_id),
+            target_run_id=get("to_run", command.target_run_id),
+        )
+
+    def delete(self, directive: _Directive) -> Command:
+        get = directive.options.get
+        before = get("closed_before")
+        return make.delete(
+            directive.words[0],
+            get("run", "r1"),
+            namespace=get("ns", DEFAULT_NAMESPACE),
+            request_id=get("request", ""),
+            closed_before_ms=BIRTH_MS + int(before) if before else 0,
+        )
+
+    def update(self, directive: _Directive) -> Command:
+        return cmd.UpdateNamespace(
+            namespace=directive.words[0],
+            retention_ms=int(directive.options.get("retention", "0")),
+            request_id=directive.options.get("request", ""),
+        )
+
     def register(self, directive: _Directive) -> Command:
         namespace = directive.options.get("ns", DEFAULT_NAMESPACE)
         return cmd.RegisterTypes(namespace=namespace, workflow_types=directive.words)
+
+
+def _attributes(words: Sequence[str]) -> cmd.Attributes:
+    """`city:"Kiel"`: name and JSON."""
+    return tuple((name, value) for name, _, value in [word.partition(":") for word in words])
 
 
 def _workflow_command(line: str) -> WorkflowCommand:
@@ -320,6 +426,8 @@ def _workflow_command(line: str) -> WorkflowCommand:
                 max_attempts=int(attempts),
                 initial_backoff_ms=int(backoff or "0"),
                 non_retryable_error_types=tuple(filter(None, [options.get("fatal")])),
+                jitter_milli=int(options.get("jitter", "0")),
+                jitter_seed=int(options.get("seed", "0")),
             )
             return dataclasses.replace(
                 make.activity(int(words[0]), words[1], retry=retry),
@@ -328,11 +436,41 @@ def _workflow_command(line: str) -> WorkflowCommand:
                 start_to_close_timeout_ms=int(options.get("start_to_close", "0")),
                 schedule_to_close_timeout_ms=int(options.get("schedule_to_close", "0")),
                 schedule_to_start_timeout_ms=int(options.get("schedule_to_start", "0")),
+                priority=int(options.get("priority", "3")),
             )
         case "timer":
             return StartTimer(sequence=int(words[0]), step_name=words[1], delay_ms=int(words[2]))
         case "await":
             return AwaitSignal(sequence=int(words[0]), step_name=words[1], signal_name=words[2])
+        case "marker":
+            return RecordMarker(
+                sequence=int(words[0]),
+                step_name=words[1],
+                marker=words[2],
+                data=" ".join(words[3:]).encode(),
+            )
+        case "cancel_step":
+            reason = " ".join(words[2:])
+            return CancelStep(sequence=int(words[0]), step_name=words[1], reason=reason)
+        case "upsert":
+            return UpsertSearchAttributes(attributes=_attributes(words))
+        case "continue":
+            return ContinueAsNew(
+                input=" ".join(words).encode(),
+                workflow_type=options.get("type", ""),
+                task_queue=options.get("queue", ""),
+                execution_timeout_ms=int(options.get("timeout", "-1")),
+            )
+        case "child":
+            return StartChildWorkflow(
+                sequence=int(words[0]),
+                step_name=words[1],
+                workflow_type=options.get("type", "Order"),
+                workflow_id=options.get("id", ""),
+                input=options.get("input", "").encode(),
+                task_queue=options.get("queue", ""),
+                parent_close_policy=cmd.ParentClosePolicy[options.get("policy", "TERMINATE")],
+            )
         case "complete":
             return CompleteWorkflow(output=" ".join(words).encode())
         case "fail":
@@ -350,6 +488,8 @@ _BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "signal": _Script.signal,
     "terminate": _Script.end,
     "cancel": _Script.end,
+    "pause": _Script.end,
+    "unpause": _Script.unpause,
     "grant": _Script.grant,
     "decide": _Script.decide,
     "complete": _Script.complete,
@@ -360,4 +500,7 @@ _BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "fire": _Script.fire,
     "namespace": _Script.namespace,
     "register": _Script.register,
+    "update": _Script.update,
+    "deliver": _Script.deliver,
+    "delete": _Script.delete,
 }

@@ -1,22 +1,94 @@
-"""Bytes that must stay: `pytest --rewrite` records those of new messages.
+"""Bytes that must stay, release by release: `pytest --rewrite` records those of new messages.
 
-A change of a recorded line is a change of a format that is on disks and wires: never rewrite one.
+What a release wrote decodes for ever to the values that it meant, and a value without what came
+later is the same bytes still. The newest folder grows with the release in the making; a line in an
+older one is never touched again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import pytest
+from any_value import Vocabulary
 
 FOLDER = Path(__file__).parent.parent / "cluster" / "codec" / "golden"
 
+# What each release added to the one before. Types that it added are not in the unions of older
+# ones, fields are at their defaults there.
+_NEW_IN_0_2 = Vocabulary(
+    types=frozenset(
+        {
+            "UpdateNamespace",
+            "PauseRun",
+            "UnpauseRun",
+            "DeleteRun",
+            "DeliverMessage",
+            "RecordMarker",
+            "StartChildWorkflow",
+            "CancelStep",
+            "ContinueAsNew",
+            "UpsertSearchAttributes",
+            "WorkflowCancelRequested",
+            "WorkflowContinuedAsNew",
+            "SearchAttributesUpserted",
+            "StepCancelled",
+            "MarkerRecorded",
+            "ChildStarted",
+            "ChildCompleted",
+            "ChildFailed",
+        }
+    ),
+    fields=frozenset(
+        {
+            ("StartRun", "search_attributes"),
+            ("StartRun", "memo"),
+            ("StartRun", "signal_name"),
+            ("StartRun", "signal_payload"),
+            ("CancelRun", "graceful"),
+            ("CompleteDecision", "new_run_id"),
+            ("CompleteDecision", "eager"),
+            ("CompleteActivity", "eager"),
+            ("ScheduleActivity", "priority"),
+            ("RetryPolicy", "jitter_milli"),
+            ("RetryPolicy", "jitter_seed"),
+            ("WorkflowStarted", "search_attributes"),
+            ("WorkflowStarted", "memo"),
+            ("WorkflowStarted", "continued_from_run_id"),
+            ("WorkflowStarted", "parent_workflow_id"),
+            ("WorkflowStarted", "parent_run_id"),
+            ("WorkflowStarted", "parent_sequence"),
+            ("StepScheduled", "priority"),
+        }
+    ),
+)
 
-def check_golden(file: str, name: str, content: bytes, *, rewrite: bool) -> None:
-    """Compare with the line ``name`` of the golden ``file``."""
-    path = FOLDER / f"{file}.txt"
+# Release -> what it did not know yet.
+RELEASES = {"v0.1.0": _NEW_IN_0_2, "v0.2.0": Vocabulary()}
+NEWEST = "v0.2.0"
+
+
+def check_golden(
+    file: str, name: str, content: bytes, *, rewrite: bool, release: str = NEWEST
+) -> None:
+    """Compare with the line ``name`` of the release's golden ``file``."""
+    path = FOLDER / release / f"{file}.txt"
     lines = dict(line.split() for line in path.read_text().splitlines()) if path.exists() else {}
-    if name not in lines and rewrite:
+    if name not in lines and rewrite and release == NEWEST:
         lines[name] = content.hex()
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join(f"{key} {value}\n" for key, value in sorted(lines.items())))
-    assert name in lines, f"{name} is not in {path.name}; --rewrite records it"
-    assert lines[name] == content.hex(), f"the bytes of {name} have changed"
+    assert name in lines, f"{name} is not in {release}/{path.name}; --rewrite records it"
+    assert lines[name] == content.hex(), f"the bytes of {name} have changed since {release}"
+
+
+def releases_of(kinds: Iterable[type]) -> list[Any]:
+    """Parameters: each release with each of the types that it had."""
+    return [
+        pytest.param(release, kind, id=f"{release}-{kind.__name__}")
+        for release, without in RELEASES.items()
+        for kind in kinds
+        if kind.__name__ not in without.types
+    ]

@@ -117,6 +117,10 @@ TABLES = (
     "timers",
     "namespaces",
     "types",
+    "arrivals",
+    "outbox",
+    "attributes",
+    "memos",
     "counters",
 )
 

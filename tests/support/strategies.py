@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import engine_harness as make
@@ -26,19 +27,27 @@ from raftflow.engine.commands import (
     StartTimer,
     WorkflowCommand,
 )
-from raftflow.engine.rejections import Granted
+from raftflow.engine.ids import RunKey
+from raftflow.engine.rejections import Done, Granted, Rejection
 from raftflow.engine.retry import RetryPolicy
-from raftflow.engine.state import Run, StepStatus, TaskState
+from raftflow.engine.state import Run, RunStatus, StepStatus, TaskState
 
 WORKFLOWS = ("a", "b", "c")
 NAMESPACES = ("default", "default", "default", "other", "missing")
 NAMES = ("go", "stop")
 ADVANCES_MS = (0, 0, 0, 1, 50, 5_000, 40_000, 700_000)
+_SOON = 4  # the last position of those that no lease outlasts
 RETRIES = (
     RetryPolicy(),
     RetryPolicy(max_attempts=3),
     RetryPolicy(max_attempts=0, initial_backoff_ms=100, max_backoff_ms=1_000),
     RetryPolicy(max_attempts=4, initial_backoff_ms=7, non_retryable_error_types=("Fatal",)),
+)
+ATTRIBUTES: tuple[cmd.Attributes, ...] = (
+    (),
+    (("city", '"Kiel"'), ("amount", "12")),
+    (("city", "null"),),
+    (("vip", "true"),),
 )
 
 
@@ -61,9 +70,10 @@ class Wish:
     garbage: Command | None = None
 
 
-def operations() -> st.SearchStrategy[Operation]:
+def operations(*, crowded: bool) -> st.SearchStrategy[Operation]:
     small = st.integers(0, 11)
-    return st.builds(Operation, st.integers(0, len(_WISHES) - 1), small, small, small)
+    kinds = st.sampled_from(_CROWDED) if crowded else st.integers(0, len(_WISHES) - 1)
+    return st.builds(Operation, kinds, small, small, small)
 
 
 def garbage() -> st.SearchStrategy[Command]:
@@ -106,29 +116,31 @@ def garbage() -> st.SearchStrategy[Command]:
     return st.one_of([any_of(kind) for kind in cmd.Command.__args__])
 
 
-def wishes(max_size: int = 60) -> st.SearchStrategy[list[Wish]]:
-    batch = st.lists(operations(), min_size=1, max_size=3).map(tuple)
+def wishes(max_size: int = 60, *, crowded: bool = False) -> st.SearchStrategy[list[Wish]]:
+    """``crowded``: few runs, much that happens to each, and soon: facts have to wait."""
+    batch = st.lists(operations(crowded=crowded), min_size=1, max_size=3).map(tuple)
     wish = st.builds(
         Wish,
-        st.integers(0, len(ADVANCES_MS) - 1),
+        st.integers(0, _SOON if crowded else len(ADVANCES_MS) - 1),
         batch,
         st.one_of(st.none(), st.none(), garbage()),
     )
     return st.lists(wish, min_size=1, max_size=max_size)
 
 
-def random_wishes(seed: int, count: int) -> list[Wish]:
+def random_wishes(seed: int, count: int, *, crowded: bool = False) -> list[Wish]:
     """The same without hypothesis, for other processes and long runs."""
     rng = random.Random(seed)
 
+    kinds = _CROWDED if crowded else range(len(_WISHES))
+    longest = _SOON if crowded else len(ADVANCES_MS) - 1
+
     def operation() -> Operation:
-        return Operation(
-            rng.randrange(len(_WISHES)), rng.randrange(12), rng.randrange(12), rng.randrange(12)
-        )
+        return Operation(rng.choice(kinds), rng.randrange(12), rng.randrange(12), rng.randrange(12))
 
     return [
         Wish(
-            rng.randrange(len(ADVANCES_MS)),
+            rng.randint(0, longest),
             tuple(operation() for _ in range(rng.randint(1, 3))),
         )
         for _ in range(count)
@@ -138,11 +150,14 @@ def random_wishes(seed: int, count: int) -> list[Wish]:
 class Player:
     """Plays wishes and keeps the batches that came of them, to be played again elsewhere."""
 
-    def __init__(self, harness: EngineHarness) -> None:
+    def __init__(self, harness: EngineHarness, *, crowded: bool = False) -> None:
         self.harness = harness
+        self.crowded = crowded  # runs fan out, and live longer
         self.batches: list[tuple[int, tuple[Command, ...]]] = []
         self.tokens: list[tuple[str, str, str]] = []  # (namespace, workflow, token), ever granted
+        self.seen: Counter[str] = Counter()  # events, and how runs stood, by name
         self._said: list[Command] = []
+        self._delivered: set[tuple[RunKey, int]] = set()
         self._number = 0
 
     def begin(self) -> None:
@@ -171,6 +186,38 @@ class Player:
         loaded = [self.harness.rows.load_run(key) for key in self.harness.rows.runs]
         return [run for run in loaded if run is not None]
 
+    def settle(self) -> None:
+        """Deliver what is on its way until nothing is."""
+        for _ in range(100):
+            pending = [
+                make.deliver(key, number, message, new_run_id=f"r{self.number()}")
+                for key, box in self.harness.rows.outbox.items()
+                for number, message in box.items()
+            ]
+            if not pending:
+                return
+            self._apply(0, tuple(pending))
+        raise AssertionError("messages beget messages")
+
+    def end_and_forget_all(self) -> None:
+        """Terminate every run, and delete all of them: of each id the newest last."""
+        for run in self.runs():
+            namespace, workflow_id, run_id = run.key
+            end = cmd.TerminateRun(
+                namespace=namespace,
+                workflow_id=workflow_id,
+                run_id=run_id,
+                reason="",
+                request_id="",
+            )
+            self._apply(0, (end,))
+        self.settle()
+        rows = self.harness.rows
+        newest = {RunKey(*workflow, run_id) for workflow, run_id in rows.current.items()}
+        for key in sorted(rows.runs, key=lambda key: key in newest):
+            delete = make.delete(key.workflow_id, key.run_id, namespace=key.namespace)
+            self._apply(0, (delete,))
+
     def _command(self, operation: Operation) -> Command | None:
         return _WISHES[operation.kind](self, operation)
 
@@ -182,11 +229,27 @@ class Player:
             if isinstance(reply.answer, Granted):
                 assert isinstance(command, cmd.GrantActivity | cmd.GrantDecision)
                 self.tokens.append((command.namespace, command.workflow_id, reply.answer.token))
+            if isinstance(command, cmd.CompleteDecision | cmd.CompleteActivity):
+                assert isinstance(reply.answer, Done | Rejection)
+                handed = reply.answer.handed if isinstance(reply.answer, Done) else ()
+                self.tokens += [(command.namespace, command.workflow_id, each) for each in handed]
+            if isinstance(command, cmd.DeliverMessage) and isinstance(reply.answer, Done):
+                self._deliver_once(command)
+        held = [arrival for arrival in applied.changes.arrivals.values() if arrival is not None]
+        self.seen.update(f"held {type(arrival.body).__name__}" for arrival in held)
+        self.seen.update(type(event.body).__name__ for _, event in applied.changes.events)
+        self.seen.update(run.status.name for run in applied.changes.runs.values())
+        self._delivered = {d for d in self._delivered if d[0] not in applied.changes.deleted}
+
+    def _deliver_once(self, command: cmd.DeliverMessage) -> None:
+        key = RunKey(command.namespace, command.workflow_id, command.run_id)
+        assert (key, command.number) not in self._delivered, "a message was delivered twice"
+        self._delivered.add((key, command.number))
 
     # ---- wishes -------------------------------------------------------------------------------
 
     def start(self, op: Operation) -> Command:
-        return make.start(
+        command = make.start(
             WORKFLOWS[op.a % 3],
             "Unknown" if op.c == 11 else "Order",
             run_id=f"r{self.number()}",
@@ -196,6 +259,12 @@ class Player:
             conflict=IdConflictPolicy(op.c % 2),
             request_id=f"q{op.c}" if op.c > 8 else "",
         )
+        if op.a < 6:
+            return command
+        command = dataclasses.replace(command, search_attributes=ATTRIBUTES[op.b % 4], memo="{}")
+        if op.a < 9:
+            return command
+        return dataclasses.replace(command, signal_name=NAMES[op.b % 2], signal_payload=b"with")
 
     def signal(self, op: Operation) -> Command:
         return make.signal(
@@ -207,7 +276,29 @@ class Player:
         )
 
     def end(self, op: Operation) -> Command:
-        kind = cmd.TerminateRun if op.b % 2 else cmd.CancelRun
+        return self._told(op, cmd.TerminateRun if op.b % 2 else cmd.CancelRun)
+
+    def ask_to_cancel(self, op: Operation) -> Command:
+        command = self._told(op, cmd.CancelRun)
+        assert isinstance(command, cmd.CancelRun)
+        return dataclasses.replace(command, graceful=True)
+
+    def pause(self, op: Operation) -> Command:
+        return self._told(op, cmd.PauseRun)
+
+    def unpause(self, op: Operation) -> Command:
+        paused = [run.key for run in self.runs() if run.status is RunStatus.PAUSED]
+        key = paused[op.a % len(paused)] if paused else RunKey("default", "a", "")
+        return cmd.UnpauseRun(
+            namespace=key.namespace,
+            workflow_id=key.workflow_id,
+            run_id=key.run_id,
+            request_id=f"n{op.c}" if op.c > 9 else "",
+        )
+
+    def _told(
+        self, op: Operation, kind: type[cmd.TerminateRun | cmd.CancelRun | cmd.PauseRun]
+    ) -> Command:
         return kind(
             namespace="default",
             workflow_id=WORKFLOWS[op.a % 3],
@@ -241,14 +332,55 @@ class Player:
         if not live or op.a == 11:
             return self.decide_late(op)
         run = live[op.a % len(live)]
-        return make.complete_decision(
+        if self.crowded and op.a % 4:
+            op = dataclasses.replace(op, b=op.b % 10, c=op.c % 8)
+        command = make.complete_decision(
             run.key.workflow_id,
             run.decision.token,
-            *self._program(run, op),
+            *(self._fan_out() if self.crowded and not run.steps else self._program(run, op)),
             namespace=run.key.namespace,
             replay_error="broken" if op.b == 11 else "",
             nondeterminism=op.c % 2 == 0,
         )
+        new_run_id = f"r{self.number()}" if op.c % 5 else "r1"
+        return dataclasses.replace(command, eager=self._eager(op), new_run_id=new_run_id)
+
+    def _eager(self, op: Operation) -> cmd.EagerPoll | None:
+        if op.c % 3:
+            return None
+        names = ((), ("act", "Order"), ("other",))[op.a % 3]
+        return make.eager(names=names, limit=op.b % 3, nonce=f"e{self.number()}")
+
+    def press(self, op: Operation) -> Command | None:
+        """Drive a run to where facts wait: one that makes its decision stale, the stale decision,
+        the next grant; and then others."""
+        busy = [r for r in self.runs() if r.decision.state is TaskState.LEASED]
+        tired = [r for r in self.runs() if r.decision.state is TaskState.QUEUED]
+        tired = [r for r in tired if r.stale_decisions]
+        if not busy and not tired:
+            return self.grant_decision(op)
+        run = (busy + tired)[op.a % len(busy + tired)]
+        namespace, workflow_id, run_id = run.key
+        if run.decision.state is TaskState.QUEUED:
+            return make.grant_decision(run, nonce=f"d{self.number()}")
+        if f".{run.history_length}." not in run.decision.token:
+            return make.complete_decision(workflow_id, run.decision.token, namespace=namespace)
+        kind, sequence = op.b % 3, 0
+        for step in run.steps:
+            if kind == 0 and step.task.state is TaskState.LEASED:
+                token = step.task.token
+                if op.c % 2:
+                    return make.fail_activity(workflow_id, token, namespace=namespace)
+                return make.complete_activity(workflow_id, token, b"1", namespace=namespace)
+            if kind == 0 and step.task.state is TaskState.QUEUED:
+                sequence = step.sequence
+            timer = self.harness.rows.timers.get((run.key, cmd.TimerKind.STEP, step.sequence))
+            if kind == 1 and timer is not None and timer.fire_at_ms <= self.harness.time_ms:
+                return make.fire_timer(timer)
+        if sequence:
+            return make.grant_activity(run, sequence, nonce=f"a{self.number()}")
+        name = NAMES[op.c % 2]
+        return make.signal(workflow_id, name, run_id=run_id, namespace=namespace)
 
     def decide_late(self, op: Operation) -> Command | None:
         if not self.tokens:
@@ -287,7 +419,8 @@ class Player:
             return cmd.RecordHeartbeat(
                 namespace=namespace, workflow_id=workflow, lease_token=token, details=b"50%"
             )
-        return make.complete_activity(workflow, token, b"%d" % (op.c % 2), namespace=namespace)
+        done = make.complete_activity(workflow, token, b"%d" % (op.c % 2), namespace=namespace)
+        return dataclasses.replace(done, eager=self._eager(op))
 
     def give_back(self, op: Operation) -> Command | None:
         if not self.tokens:
@@ -307,6 +440,35 @@ class Player:
             row = dataclasses.replace(row, fire_at_ms=row.fire_at_ms - 1)
         return make.fire_timer(row)
 
+    def deliver(self, op: Operation) -> Command | None:
+        rows = [(k, n, m) for k, box in self.harness.rows.outbox.items() for n, m in box.items()]
+        if not rows:
+            return None
+        key, number, message = rows[op.a % len(rows)]
+        new_run_id = "r1" if op.c == 11 else f"r{self.number()}"
+        command = make.deliver(key, number, message, new_run_id=new_run_id)
+        return command if op.b < 11 else dataclasses.replace(command, target_workflow_id="a")
+
+    def delete(self, op: Operation) -> Command | None:
+        closed = [run for run in self.runs() if not run.open or op.c == 11]
+        if not closed:
+            return None
+        key = closed[op.a % len(closed)].key
+        return make.delete(
+            key.workflow_id,
+            key.run_id if op.b % 6 else "",
+            namespace=key.namespace,
+            request_id=f"x{op.c}" if op.c > 9 else "",
+            closed_before_ms=self.harness.time_ms if op.b > 8 else 0,
+        )
+
+    def retain(self, op: Operation) -> Command:
+        return cmd.UpdateNamespace(
+            namespace=NAMESPACES[op.a % 5],
+            retention_ms=(0, 1, 5_000)[op.b % 3],
+            request_id=f"u{op.c}" if op.c > 8 else "",
+        )
+
     def say_again(self, op: Operation) -> Command | None:
         recent = self._said[-12:]
         return recent[op.a % len(recent)] if recent else None
@@ -319,8 +481,12 @@ class Player:
         out: list[WorkflowCommand] = []
         sequence = len(run.steps) + (1 if op.b != 10 else 3)
         for n in range(op.b % 4):
-            choice = (op.c + n) % 6
-            if choice < 2:
+            choice = (op.c + 4 * n) % 14
+            if choice > 9:
+                out.append(self._about_steps(run, op, sequence, choice))
+                sequence += isinstance(out[-1], cmd.RecordMarker)
+                continue
+            if choice < 4:
                 retry = RETRIES[(op.a + n) % len(RETRIES)]
                 out.append(
                     make.activity(
@@ -333,8 +499,20 @@ class Player:
                         schedule_to_start_ms=(0, 0, 200)[op.b % 3],
                     )
                 )
-            elif choice < 4:
+            elif choice < 6:
                 out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
+            elif choice < 8:
+                out.append(
+                    cmd.StartChildWorkflow(
+                        step_name="c",
+                        sequence=sequence,
+                        workflow_type="Order" if op.b != 9 else "Unknown",
+                        workflow_id=("", "", "kid", "a")[op.a % 4],
+                        input=b"in",
+                        task_queue="",
+                        parent_close_policy=cmd.ParentClosePolicy((op.a + n) % 3),
+                    )
+                )
             else:
                 delay_ms = (0, 30, 5_000)[op.a % 3]
                 out.append(StartTimer(step_name="t", sequence=sequence, delay_ms=delay_ms))
@@ -344,7 +522,29 @@ class Player:
             out.append(CompleteWorkflow(output=b"ok"))
         elif op.c == 9:
             out.insert(op.a % (len(out) + 1), FailWorkflow(error="no", cancelled=op.b == 1))
+        elif op.c == 8 and op.a < 4:
+            out.append(cmd.ContinueAsNew(input=b"more", execution_timeout_ms=-(op.b % 2)))
         return out
+
+    def _fan_out(self) -> list[WorkflowCommand]:
+        out: list[WorkflowCommand] = [
+            make.activity(n, "act", retry=RETRIES[n % 2]) for n in range(1, 7)
+        ]
+        out += [StartTimer(step_name="t", sequence=n, delay_ms=40 * (n - 6)) for n in range(7, 10)]
+        return [*out, AwaitSignal(step_name="w", sequence=10, signal_name=NAMES[0])]
+
+    def _about_steps(self, run: Run, op: Operation, sequence: int, choice: int) -> WorkflowCommand:
+        """What needs no worker: a step cancelled (mostly an open one), a marker, attributes."""
+        if choice == 10:
+            return cmd.UpsertSearchAttributes(attributes=ATTRIBUTES[op.a % 4])
+        if choice == 11:
+            marker = "cancel" if run.cancel_requested_event_id else "version"
+            return cmd.RecordMarker(step_name="m", sequence=sequence, marker=marker, data=b"1")
+        steps = [s for s in run.steps if s.status is StepStatus.SCHEDULED] or run.steps
+        if not steps or op.b == 7:
+            return cmd.CancelStep(step_name="t", sequence=sequence - 1)
+        step = steps[op.a % len(steps)]
+        return cmd.CancelStep(step_name=step.name, sequence=step.sequence, reason="why")
 
 
 _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
@@ -353,13 +553,24 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.signal,
     Player.signal,
     Player.end,
+    Player.ask_to_cancel,
+    Player.pause,
+    Player.unpause,
+    Player.unpause,
     Player.grant_decision,
     Player.grant_decision,
     Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.grant_decision,
+    Player.decide,
+    Player.decide,
+    Player.decide,
     Player.decide,
     Player.decide,
     Player.decide,
     Player.decide_late,
+    *[Player.press] * 8,
     Player.grant_activity,
     Player.grant_activity,
     Player.complete,
@@ -367,6 +578,30 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.give_back,
     Player.fire,
     Player.fire,
+    Player.deliver,
+    Player.deliver,
+    Player.deliver,
+    Player.deliver,
+    Player.deliver,
+    Player.delete,
+    Player.delete,
+    Player.retain,
     Player.say_again,
     Player.forget,
 )
+
+_WEIGHTS = {
+    Player.start: 1,
+    Player.signal: 2,
+    Player.ask_to_cancel: 1,
+    Player.pause: 1,
+    Player.unpause: 2,
+    Player.press: 16,
+    Player.decide: 8,
+    Player.grant_activity: 8,
+    Player.complete: 8,
+    Player.give_back: 1,
+    Player.fire: 6,
+    Player.deliver: 4,
+}
+_CROWDED = [_WISHES.index(wish) for wish, weight in _WEIGHTS.items() for _ in range(weight)]

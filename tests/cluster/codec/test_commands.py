@@ -6,7 +6,7 @@ import typing
 
 import pytest
 from any_value import any_of, sample
-from golden import check_golden
+from golden import RELEASES, check_golden, releases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,14 +44,20 @@ def test_every_entry_comes_back(commands: list[cmd.Command], limits: Limits) -> 
     )
 
 
-@pytest.mark.parametrize("kind", COMMANDS, ids=lambda kind: kind.__name__)
-def test_the_bytes_of_commands_stay(kind: type[cmd.Command], rewrite: bool) -> None:
-    check_golden("commands", kind.__name__, encode_command("id", sample(kind)), rewrite=rewrite)
+@pytest.mark.parametrize(("release", "kind"), releases_of(COMMANDS))
+def test_the_bytes_of_commands_stay(release: str, kind: type[cmd.Command], rewrite: bool) -> None:
+    command = sample(kind, RELEASES[release])
+    encoded = encode_command("id", command)
+    check_golden("commands", kind.__name__, encoded, rewrite=rewrite, release=release)
+    assert decode_command(encoded) == ("id", command)
 
 
-def test_the_bytes_of_an_entry_stay(rewrite: bool) -> None:
-    payload = encode_entry([b"a", b"b"], time_ms=7, term=3, node="n1", limits=DEFAULT_LIMITS)
-    check_golden("commands", "Entry", payload, rewrite=rewrite)
+@pytest.mark.parametrize(("release", "level"), [("v0.1.0", 1), ("v0.2.0", 2)])
+def test_the_bytes_of_an_entry_stay(release: str, level: int, rewrite: bool) -> None:
+    payload = encode_entry(
+        [b"a", b"b"], time_ms=7, term=3, node="n1", limits=DEFAULT_LIMITS, feature_level=level
+    )
+    check_golden("commands", "Entry", payload, rewrite=rewrite, release=release)
 
 
 def test_the_no_op_of_a_term_is_an_empty_batch() -> None:

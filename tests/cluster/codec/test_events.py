@@ -6,7 +6,7 @@ import typing
 
 import pytest
 from any_value import any_of, sample
-from golden import check_golden
+from golden import RELEASES, check_golden, releases_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,11 +24,12 @@ def test_every_event_comes_back(body: EventBody, event_id: int, time_ms: int) ->
     assert decode_event(encode_event(event)) == event
 
 
-@pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
-def test_the_bytes_of_events_stay(kind: type[EventBody], rewrite: bool) -> None:
-    check_golden(
-        "events", kind.__name__, encode_event(Event(7, 1_000, sample(kind))), rewrite=rewrite
-    )
+@pytest.mark.parametrize(("release", "kind"), releases_of(BODIES))
+def test_the_bytes_of_events_stay(release: str, kind: type[EventBody], rewrite: bool) -> None:
+    event = Event(7, 1_000, sample(kind, RELEASES[release]))
+    encoded = encode_event(event)
+    check_golden("events", kind.__name__, encoded, rewrite=rewrite, release=release)
+    assert decode_event(encoded) == event
 
 
 def test_the_format_has_no_maps() -> None:

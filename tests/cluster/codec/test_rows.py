@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from any_value import any_of, sample
@@ -10,16 +11,21 @@ from golden import check_golden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftflow.cluster.codec import rows
+from raftflow.cluster.codec import pending, rows
 from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.engine.commands import ParentClosePolicy
+from raftflow.engine.events import Event, TimerFired
 from raftflow.engine.ids import RunKey
 from raftflow.engine.retry import NO_RETRY
 from raftflow.engine.state import (
+    EndChild,
     NamespaceRecord,
+    ReportChild,
     RequestRecord,
     Run,
     RunStatus,
     Signal,
+    StartChild,
     Step,
     StepKind,
     StepStatus,
@@ -38,22 +44,29 @@ HEADERS = any_of(
     outbox=st.just({}),
     waits=st.none(),
 )
-# An activity's task queue is never empty, and nothing else has one.
-STEPS = any_of(Step).map(
-    lambda step: (
-        step
-        if step.task_queue
-        else dataclasses.replace(
-            step,
-            retry=NO_RETRY,
-            start_to_close_timeout_ms=0,
-            schedule_to_close_timeout_ms=0,
-            schedule_to_start_timeout_ms=0,
-            attempts=0,
-            task=Task(),
-        )
-    )
-)
+# An activity's task queue is never empty, nor a child's workflow id, and nothing else has one.
+_ACTIVITY_ONLY = {
+    "retry": NO_RETRY,
+    "start_to_close_timeout_ms": 0,
+    "schedule_to_close_timeout_ms": 0,
+    "schedule_to_start_timeout_ms": 0,
+    "attempts": 0,
+    "priority": 3,
+    "task": Task(),
+}
+_CHILD_ONLY = {
+    "workflow_type": "",
+    "run_id": "",
+    "parent_close_policy": ParentClosePolicy.TERMINATE,
+}
+
+
+def sensible(step: Step) -> Step:
+    without: dict[str, Any] = {} if step.task_queue else dict(_ACTIVITY_ONLY)
+    return dataclasses.replace(step, **without, **({} if step.workflow_id else _CHILD_ONLY))
+
+
+STEPS = any_of(Step).map(sensible)
 
 
 def settled(task: Task) -> Task:
@@ -100,37 +113,86 @@ def test_a_status_of_a_later_version_is_named() -> None:
         rows.decode_run(state_pb2.RunRow(status=99).SerializeToString())
 
 
-def test_the_bytes_of_rows_stay(rewrite: bool) -> None:
-    task = Task(TaskState.LEASED, 2, "token", "worker", "n1", 5, 30_000, 0, "last", b"outcome")
-    run = Run(
-        key=RunKey("default", "order-1", "r1"),
-        workflow_type="Order",
-        task_queue="default",
-        status=RunStatus.RUNNING,
-        started_ms=1,
-        updated_ms=2,
-        input=b"in",
-        history_length=3,
-        decision=task,
-    )
-    step = Step(
-        sequence=1,
-        kind=StepKind.ACTIVITY,
-        name="charge",
-        status=StepStatus.SCHEDULED,
-        scheduled_event_id=2,
-        scheduled_ms=1,
-        input=b"in",
-        task_queue="default",
-        task=task,
-    )
-    check_golden("rows", "Run", rows.encode_run(run, 7), rewrite=rewrite)
-    check_golden("rows", "Step", rows.encode_step(step, 7), rewrite=rewrite)
-    check_golden("rows", "Signal", rows.encode_signal(sample(Signal), 7), rewrite=rewrite)
-    check_golden(
-        "rows", "RequestRecord", rows.encode_request(sample(RequestRecord)), rewrite=rewrite
-    )
-    check_golden(
-        "rows", "NamespaceRecord", rows.encode_namespace(sample(NamespaceRecord)), rewrite=rewrite
-    )
-    check_golden("rows", "TimerRow", rows.encode_timer(sample(TimerRow), 7, 1, 3), rewrite=rewrite)
+TASK = Task(TaskState.LEASED, 2, "token", "worker", "n1", 5, 30_000, 0, "last", b"outcome")
+RUN = Run(
+    key=RunKey("default", "order-1", "r1"),
+    workflow_type="Order",
+    task_queue="default",
+    status=RunStatus.RUNNING,
+    started_ms=1,
+    updated_ms=2,
+    input=b"in",
+    history_length=3,
+    decision=TASK,
+)
+STEP = Step(
+    sequence=1,
+    kind=StepKind.ACTIVITY,
+    name="charge",
+    status=StepStatus.SCHEDULED,
+    scheduled_event_id=2,
+    scheduled_ms=1,
+    input=b"in",
+    task_queue="default",
+    task=TASK,
+)
+# With all that release 0.2 added.
+FULL_RUN = dataclasses.replace(
+    RUN,
+    cancel_requested_event_id=2,
+    cancel_requested_ms=3,
+    cancel_reason="no longer",
+    search_attributes=(("customer", '"c-1"'), ("total", "12.5")),
+    memo='{"note":"fragile"}',
+    continued_from_run_id="r0",
+    continued_to_run_id="r2",
+    parent_workflow_id="parent",
+    parent_run_id="p1",
+    parent_sequence=4,
+    messages_sent=5,
+)
+MARKER = Step(3, StepKind.MARKER, "v", StepStatus.COMPLETED, 4, 5, output=b"1", marker="version")
+CHILD = Step(
+    4,
+    StepKind.CHILD,
+    "ship",
+    StepStatus.SCHEDULED,
+    5,
+    6,
+    task_queue="default",
+    workflow_type="Ship",
+    workflow_id="order-1.4",
+    run_id="c1",
+    parent_close_policy=ParentClosePolicy.ABANDON,
+    arrived=True,
+)
+GOLDEN = {
+    "v0.1.0": {
+        "Run": rows.encode_run(RUN, 7),
+        "Step": rows.encode_step(STEP, 7),
+        "Signal": rows.encode_signal(sample(Signal), 7),
+        "RequestRecord": rows.encode_request(sample(RequestRecord)),
+        "NamespaceRecord": rows.encode_namespace(sample(NamespaceRecord)),
+        "TimerRow": rows.encode_timer(sample(TimerRow), 7, 1, 3),
+    },
+    "v0.2.0": {
+        "Run": rows.encode_run(FULL_RUN, 7),
+        "Activity": rows.encode_step(dataclasses.replace(STEP, priority=1), 7),
+        "Marker": rows.encode_step(MARKER, 7),
+        "Child": rows.encode_step(CHILD, 7),
+        "Arrival": pending.encode_arrival(Event(3, 9, TimerFired(sequence=2)), 7, 3),
+        "Joined": pending.encode_arrival(None, 7, 3),
+        "StartChild": pending.encode_message(sample(StartChild), 7, 1),
+        "ReportChild": pending.encode_message(sample(ReportChild), 7, 1),
+        "EndChild": pending.encode_message(sample(EndChild), 7, 1),
+        "Delivered": pending.encode_message(None, 7, 1),
+        "Deleted": pending.encode_deleted(7),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("release", "name"), [(release, name) for release in GOLDEN for name in GOLDEN[release]]
+)
+def test_the_bytes_of_rows_stay(release: str, name: str, rewrite: bool) -> None:
+    check_golden("rows", name, GOLDEN[release][name], rewrite=rewrite, release=release)

@@ -14,7 +14,7 @@ from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.duties import Duties, DutyTimes
 from raftflow.cluster.leader.leases import nonce_for
 from raftflow.cluster.metrics import Metrics
-from raftflow.cluster.store.views import OpenTask, TaskPage
+from raftflow.cluster.store.views import MessagePage, OpenTask, TaskPage
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     Batch,
@@ -39,7 +39,7 @@ from raftflow.engine.effects import (
 from raftflow.engine.ids import RunKey, TokenParts, format_token
 from raftflow.engine.limits import DEFAULT_LIMITS
 from raftflow.engine.rejections import Answer, Granted, Reason, Rejection
-from raftflow.engine.state import Changes, TimerRow
+from raftflow.engine.state import Catalog, Changes, TimerRow
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 NOW_MS = 1_700_000_000_000
@@ -116,6 +116,13 @@ class World:
 
     async def oldest_request_ms(self) -> int | None:
         return self.oldest_request
+
+    async def outbox(self, *, after: int, limit: int) -> MessagePage:
+        return MessagePage((), None)
+
+    @property
+    def catalog(self) -> Catalog:
+        return Catalog()
 
     # what happens
     def lead(self, term: int = 2) -> None:
@@ -379,7 +386,7 @@ async def test_a_grant_that_was_told_may_be_at_work_and_stays() -> None:
     for told, born in ((1, 0), (0, 1)):  # told by the old leader; or replayed after a restart
         world = World()
         world.gone = {"n2"}
-        world.commit_index, world.duties.born_index = told, born
+        world.commit_index, world.duties.returns.born_index = told, born
         world.duties.on_role(Role.LEADER, 2, "n1")
         world.apply([DELIVERED], term=1)
         assert world.proposed == []

@@ -2,11 +2,11 @@
 
 import sqlite3
 from collections.abc import Iterator
-from importlib.resources import files
 
 import pytest
 
 from raftflow.cluster.store import writer
+from raftflow.cluster.store.connection import build
 from raftflow.cluster.store.writer import _Many
 
 MANY = {name: value for name, value in vars(writer).items() if isinstance(value, _Many)}
@@ -15,7 +15,7 @@ MANY = {name: value for name, value in vars(writer).items() if isinstance(value,
 @pytest.fixture
 def db() -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(files("raftflow.cluster.store").joinpath("schema.sql").read_text())
+    build(connection, 0)
     yield connection
     connection.close()
 

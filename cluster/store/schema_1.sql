@@ -1,4 +1,5 @@
--- The materialised state of one node. Schema version 1 (PRAGMA user_version).
+-- The materialised state of one node, as release 0.1 had it (PRAGMA user_version 1). What came later
+-- stands in schema_2.sql and so on: a new store runs them all, an older one those that it lacks.
 --
 -- A `record` is framed: 4-byte LE length | CRC32C | protobuf. It is what is loaded; the columns
 -- beside it exist to be searched. Rows of a run are keyed by run_no << 24 | number, so that they lie

@@ -1,4 +1,4 @@
-"""A store of this test's own, with a few runs in it."""
+"""A replica and its store, of this test's own."""
 
 from __future__ import annotations
 
