@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from raftflow.cluster.api.limits import MAX_DURATION_MS, MAX_NAMES, check_id, check_sentence
+from raftflow.cluster.api.limits import MAX_NAMES, check_id, check_sentence
 from raftflow.cluster.api.payloads import take_payload
 from raftflow.cluster.api.status import ApiError
+from raftflow.engine.limits import MAX_DURATION_MS
 
 E = TypeVar("E", bound=IntEnum)
-
-_EMPTY: tuple[Any, ...] = (None, "", 0, False, [], {})
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
@@ -43,33 +42,26 @@ class Fields:
     """A JSON object being read. ``path`` leads to it (`commands[2].`) and begins every complaint.
     ``null`` is the same as leaving an optional field out."""
 
-    __slots__ = ("path", "values")
+    __slots__ = ("_known", "path", "values")
 
     def __init__(
-        self,
-        values: Any,
-        known: frozenset[str],
-        *,
-        path: str = "",
-        later: frozenset[str] = frozenset(),
+        self, values: Any, known: frozenset[str], *, path: str = "", strict: bool = True
     ) -> None:
         if not isinstance(values, dict):
             raise ApiError("INVALID_FIELD", f"{path.rstrip('.')} must be an object")
         self.values: dict[str, Any] = values
         self.path = path
-        unknown = values.keys() - known
-        if unknown:
-            self._refuse(sorted(unknown), later)
+        self._known = known
+        if strict:
+            self.refuse_unknown()
 
-    def _refuse(self, names: list[str], later: frozenset[str]) -> None:
-        for name in names:
-            if name not in later:
-                shown = json.dumps(name, ensure_ascii=not name.isprintable())
-                where = f" in {self.path.rstrip('.')}" if self.path else ""
-                raise ApiError("UNKNOWN_FIELD", f"unknown field {shown}{where}")
-        for name in names:
-            if self.values[name] not in _EMPTY:
-                raise ApiError("NOT_SUPPORTED", f"{self.path}{name} is not supported yet")
+    def refuse_unknown(self) -> None:
+        unknown = self.values.keys() - self._known
+        if unknown:
+            name = min(unknown)
+            shown = json.dumps(name, ensure_ascii=not name.isprintable())
+            where = f" in {self.path.rstrip('.')}" if self.path else ""
+            raise ApiError("UNKNOWN_FIELD", f"unknown field {shown}{where}")
 
     def bad(self, name: str, what: str) -> ApiError:
         return ApiError("INVALID_FIELD", f"{self.path}{name} {what}")
@@ -106,6 +98,8 @@ class Fields:
             return default
         if value is None:
             raise self.bad(name, "is required")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 2.0 is an integer in JSON
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.bad(name, "must be an integer")
         if not least <= value <= most:
@@ -118,6 +112,16 @@ class Fields:
             return False
         if not isinstance(value, bool):
             raise self.bad(name, "must be true or false")
+        return value
+
+    def number(self, name: str, default: float, *, least: float, most: float) -> float:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.bad(name, "must be a number")
+        if not least <= value <= most:
+            raise self.bad(name, f"must be {least} to {most}")
         return value
 
     def choice(self, name: str, kinds: type[E], default: E) -> E:

@@ -7,16 +7,27 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, cast
 
+from raftflow.cluster.api.attributes import show_attributes, show_memo
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
 from raftflow.cluster.api.payloads import put_payload, timestamp
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.store.records import unframe
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.describe import ActivityTask, DecisionTask, StepView, WaitView, waiting_on
 from raftflow.engine.events import Event
 from raftflow.engine.retry import RetryPolicy
-from raftflow.engine.state import Run, RunStatus, Signal, Step, StepKind, StepStatus, TaskState
+from raftflow.engine.state import (
+    NamespaceRecord,
+    Run,
+    RunStatus,
+    Signal,
+    Step,
+    StepKind,
+    StepStatus,
+    TaskState,
+)
 
 
 def run_summary(run: RunSummary) -> dict[str, Any]:
@@ -29,6 +40,8 @@ def run_summary(run: RunSummary) -> dict[str, Any]:
         "updated_at": timestamp(run.updated_ms),
         "history_length": run.history_length,
         "task_queue": run.task_queue,
+        "search_attributes": show_attributes(run.search_attributes),
+        "memo": show_memo(run.memo),
     }
     if run.closed_ms:
         view["closed_at"] = timestamp(run.closed_ms)
@@ -59,7 +72,8 @@ def described(found: DescribedRun) -> dict[str, Any]:
         "started_at": timestamp(run.started_ms),
         "updated_at": timestamp(run.updated_ms),
         "task_queue": run.task_queue,
-        "search_attributes": {},
+        "search_attributes": show_attributes(run.search_attributes),
+        "memo": show_memo(run.memo),
         # Rendered at once: the run may move on while a long answer is written.
         "steps": Rows([_step(step) for step in run.steps], _same),
         "signals": Rows(found.signals, _signal),
@@ -72,10 +86,21 @@ def described(found: DescribedRun) -> dict[str, Any]:
             put_payload(view, "output", run.output)
     if run.execution_timeout_ms:
         view["execution_timeout_ms"] = run.execution_timeout_ms
+    if run.parent_workflow_id:
+        view["parent"] = {
+            "workflow_id": run.parent_workflow_id,
+            "run_id": run.parent_run_id,
+            "sequence": run.parent_sequence,
+        }
+    if run.cancel_requested_event_id:
+        view["cancel_requested_at"] = timestamp(run.cancel_requested_ms)
+        view["cancel_reason"] = run.cancel_reason
     _texts(
         view,
         error=run.error or run.suspended_reason,
         error_type=run.error_type,
+        continued_from_run_id=run.continued_from_run_id,
+        continued_to_run_id=run.continued_to_run_id,
         traceparent=run.traceparent,
         tracestate=run.tracestate,
     )
@@ -112,6 +137,12 @@ def history_event(event: Event) -> dict[str, Any]:
             put_payload(view, shown, value)
         elif isinstance(value, RetryPolicy):
             view["retry_policy"] = _retry(value)
+        elif isinstance(value, ParentClosePolicy):
+            view[shown] = value.name
+        elif isinstance(value, tuple):
+            view[shown] = show_attributes(value)
+        elif name == "memo":
+            view[shown] = show_memo(value)
         elif name in _MOMENTS:
             view[shown] = timestamp(value)
         else:
@@ -135,6 +166,7 @@ def _retry(policy: RetryPolicy) -> dict[str, Any]:
         "max_backoff_ms": policy.max_backoff_ms,
         "backoff_coefficient": policy.backoff_coefficient_milli / 1_000,
         "non_retryable_error_types": list(policy.non_retryable_error_types),
+        "jitter": policy.jitter_milli / 1_000,
     }
 
 
@@ -152,9 +184,11 @@ def decision_task(task: DecisionTask) -> dict[str, Any]:
         "traceparent": task.traceparent,
         "tracestate": task.tracestate,
         "suggest_continue_as_new_at": task.suggest_continue_as_new_at,
-        "cancel_requested_event_id": 0,
-        "cancel_requested_at": "",
-        "cancel_reason": "",
+        "cancel_requested_event_id": task.cancel_requested_event_id,
+        "cancel_requested_at": (
+            timestamp(task.cancel_requested_ms) if task.cancel_requested_event_id else ""
+        ),
+        "cancel_reason": task.cancel_reason,
         "steps": Rows(task.steps, _step_outcome),
         "signals": Rows(task.signals, _untaken),
     }
@@ -182,6 +216,14 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
     return view
 
 
+def namespace(record: NamespaceRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "retention_ms": record.retention_ms,
+        "created_at": timestamp(record.created_ms),
+    }
+
+
 # ---- parts --------------------------------------------------------------------------------------
 
 
@@ -195,6 +237,12 @@ def _step_outcome(step: Step | StepView) -> dict[str, Any]:
     }
     if step.kind is StepKind.ACTIVITY:
         view["attempts"] = step.attempts
+    elif step.kind is StepKind.MARKER:
+        view["marker"] = step.marker
+    elif step.kind is StepKind.CHILD:
+        view["workflow_type"] = step.workflow_type
+        view["workflow_id"] = step.workflow_id
+        view["run_id"] = step.run_id
     if step.resolved_event_id:
         if step.status is StepStatus.COMPLETED:
             put_payload(view, "output", step.output)
@@ -215,6 +263,7 @@ def _step(step: Step) -> dict[str, Any]:
     task = step.task
     if step.kind is StepKind.ACTIVITY:
         view["task_queue"] = step.task_queue
+        view["priority"] = step.priority
         if step.input:
             put_payload(view, "input", step.input)
         if task.state is TaskState.BACKOFF:
@@ -226,6 +275,8 @@ def _step(step: Step) -> dict[str, Any]:
         view["fire_at"] = timestamp(step.fire_at_ms)
     elif step.kind is StepKind.SIGNAL:
         view["signal_name"] = step.signal_name
+    elif step.kind is StepKind.CHILD:
+        view["parent_close_policy"] = step.parent_close_policy.name
     return view
 
 
@@ -275,6 +326,8 @@ def wait_detail(wait: WaitView) -> str:
             return f"{what} out with worker {wait.worker_id or '(unnamed)'}"
         case TaskState.BACKOFF:
             return f"{what} offered again after a pause"
+    if wait.kind == StepKind.CHILD.name:
+        return "the child workflow to end"
     return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
 
 

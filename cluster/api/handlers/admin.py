@@ -13,9 +13,9 @@ from raftflow.cluster.api.handlers.common import execute
 from raftflow.cluster.api.payloads import timestamp
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
-from raftflow.engine.commands import CreateNamespace
+from raftflow.engine.commands import CreateNamespace, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
-from raftflow.engine.state import OPEN_STATUSES
+from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
 
 VERSION = version("raftflow")
 STATUS_METHOD = "node.status"
@@ -26,23 +26,15 @@ _PEER_ANSWER_MS = 300
 _STARTED = time.monotonic()
 
 
-async def create_namespace(node: NodeServices, command: CreateNamespace) -> None:
+async def change_namespace(node: NodeServices, command: CreateNamespace | UpdateNamespace) -> None:
     await execute(node, command)
 
 
-async def namespaces(node: NodeServices) -> dict[str, Any]:
+async def namespaces(node: NodeServices) -> list[NamespaceRecord]:
+    """All there are, by name."""
     await node.reads.linearizable()
     records = node.replica.catalog.namespaces.values()
-    return {
-        "namespaces": [
-            {
-                "name": record.name,
-                "retention_ms": record.retention_ms,
-                "created_at": timestamp(record.created_ms),
-            }
-            for record in sorted(records, key=lambda record: record.name)
-        ]
-    }
+    return sorted(records, key=lambda record: record.name)
 
 
 def leader_of(node: NodeServices) -> str | None:

@@ -1,19 +1,31 @@
-"""Runs: start, list, describe, history, signal, terminate, cancel."""
+"""Runs: start, list, describe, history; what is told to them."""
 
 from __future__ import annotations
 
 import re
 import secrets
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from raftflow.cluster.api.handlers.common import check_namespace, execute, register_types
+from raftflow.cluster.api.handlers.common import (
+    check_namespace,
+    execute,
+    new_run_id,
+    register_types,
+)
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
-from raftflow.engine.commands import CancelRun, RegisterTypes, SignalRun, StartRun, TerminateRun
+from raftflow.engine.commands import (
+    CancelRun,
+    PauseRun,
+    RegisterTypes,
+    SignalRun,
+    StartRun,
+    TerminateRun,
+    UnpauseRun,
+)
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
@@ -48,10 +60,6 @@ class HistoryPage:
     length: int
     first: int
     records: Sequence[bytes]
-
-
-def new_run_id() -> str:
-    return uuid.uuid4().hex
 
 
 def new_workflow_id(node: NodeServices, workflow_type: str) -> str:
@@ -89,7 +97,9 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
     return StartedRun(answer.workflow_id or workflow_id, answer.run_id, answer.started)
 
 
-async def change(node: NodeServices, command: SignalRun | TerminateRun | CancelRun) -> None:
+async def change(
+    node: NodeServices, command: SignalRun | TerminateRun | CancelRun | PauseRun | UnpauseRun
+) -> None:
     await execute(node, command)
 
 

@@ -84,6 +84,36 @@ class WorkflowServiceStub(object):
                 request_serializer=workflow_dot_v1_dot_service__pb2.GetHistoryRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_service__pb2.GetHistoryResponse.FromString,
                 _registered_method=True)
+        self.PauseWorkflow = channel.unary_unary(
+                '/workflow.v1.WorkflowService/PauseWorkflow',
+                request_serializer=workflow_dot_v1_dot_service__pb2.PauseWorkflowRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.PauseWorkflowResponse.FromString,
+                _registered_method=True)
+        self.UnpauseWorkflow = channel.unary_unary(
+                '/workflow.v1.WorkflowService/UnpauseWorkflow',
+                request_serializer=workflow_dot_v1_dot_service__pb2.UnpauseWorkflowRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.UnpauseWorkflowResponse.FromString,
+                _registered_method=True)
+        self.DeleteWorkflow = channel.unary_unary(
+                '/workflow.v1.WorkflowService/DeleteWorkflow',
+                request_serializer=workflow_dot_v1_dot_service__pb2.DeleteWorkflowRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.DeleteWorkflowResponse.FromString,
+                _registered_method=True)
+        self.CreateNamespace = channel.unary_unary(
+                '/workflow.v1.WorkflowService/CreateNamespace',
+                request_serializer=workflow_dot_v1_dot_service__pb2.CreateNamespaceRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.CreateNamespaceResponse.FromString,
+                _registered_method=True)
+        self.UpdateNamespace = channel.unary_unary(
+                '/workflow.v1.WorkflowService/UpdateNamespace',
+                request_serializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.FromString,
+                _registered_method=True)
+        self.ListNamespaces = channel.unary_unary(
+                '/workflow.v1.WorkflowService/ListNamespaces',
+                request_serializer=workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.ListNamespacesResponse.FromString,
+                _registered_method=True)
         self.RegisterWorkflowTypes = channel.unary_unary(
                 '/workflow.v1.WorkflowService/RegisterWorkflowTypes',
                 request_serializer=workflow_dot_v1_dot_service__pb2.RegisterWorkflowTypesRequest.SerializeToString,
@@ -98,6 +128,11 @@ class WorkflowServiceStub(object):
                 '/workflow.v1.WorkflowService/CompleteWorkflowTask',
                 request_serializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskResponse.FromString,
+                _registered_method=True)
+        self.WorkerStream = channel.stream_stream(
+                '/workflow.v1.WorkflowService/WorkerStream',
+                request_serializer=workflow_dot_v1_dot_service__pb2.WorkerMessage.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.NodeMessage.FromString,
                 _registered_method=True)
 
 
@@ -167,6 +202,44 @@ class WorkflowServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PauseWorkflow(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnpauseWorkflow(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteWorkflow(self, request, context):
+        """One closed run, or all runs of the id, oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateNamespace(self, request, context):
+        """Namespaces.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateNamespace(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListNamespaces(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RegisterWorkflowTypes(self, request, context):
         """Workflow tasks (replay). An empty task (no task_token) means that none came.
         """
@@ -182,6 +255,13 @@ class WorkflowServiceServicer(object):
 
     def CompleteWorkflowTask(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WorkerStream(self, request_iterator, context):
+        """Both kinds of tasks, many at once over one connection: see "worker streams" below.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -239,6 +319,36 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow_dot_v1_dot_service__pb2.GetHistoryRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_service__pb2.GetHistoryResponse.SerializeToString,
             ),
+            'PauseWorkflow': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseWorkflow,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.PauseWorkflowRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.PauseWorkflowResponse.SerializeToString,
+            ),
+            'UnpauseWorkflow': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnpauseWorkflow,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.UnpauseWorkflowRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.UnpauseWorkflowResponse.SerializeToString,
+            ),
+            'DeleteWorkflow': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteWorkflow,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.DeleteWorkflowRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.DeleteWorkflowResponse.SerializeToString,
+            ),
+            'CreateNamespace': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateNamespace,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.CreateNamespaceRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.CreateNamespaceResponse.SerializeToString,
+            ),
+            'UpdateNamespace': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateNamespace,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.SerializeToString,
+            ),
+            'ListNamespaces': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListNamespaces,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.ListNamespacesResponse.SerializeToString,
+            ),
             'RegisterWorkflowTypes': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterWorkflowTypes,
                     request_deserializer=workflow_dot_v1_dot_service__pb2.RegisterWorkflowTypesRequest.FromString,
@@ -253,6 +363,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.CompleteWorkflowTask,
                     request_deserializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskResponse.SerializeToString,
+            ),
+            'WorkerStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.WorkerStream,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.WorkerMessage.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.NodeMessage.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -536,6 +651,168 @@ class WorkflowService(object):
             _registered_method=True)
 
     @staticmethod
+    def PauseWorkflow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/PauseWorkflow',
+            workflow_dot_v1_dot_service__pb2.PauseWorkflowRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.PauseWorkflowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnpauseWorkflow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/UnpauseWorkflow',
+            workflow_dot_v1_dot_service__pb2.UnpauseWorkflowRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.UnpauseWorkflowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteWorkflow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/DeleteWorkflow',
+            workflow_dot_v1_dot_service__pb2.DeleteWorkflowRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.DeleteWorkflowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateNamespace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/CreateNamespace',
+            workflow_dot_v1_dot_service__pb2.CreateNamespaceRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.CreateNamespaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateNamespace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/UpdateNamespace',
+            workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNamespaces(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/ListNamespaces',
+            workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.ListNamespacesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def RegisterWorkflowTypes(request,
             target,
             options=(),
@@ -606,6 +883,33 @@ class WorkflowService(object):
             '/workflow.v1.WorkflowService/CompleteWorkflowTask',
             workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskRequest.SerializeToString,
             workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WorkerStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/workflow.v1.WorkflowService/WorkerStream',
+            workflow_dot_v1_dot_service__pb2.WorkerMessage.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.NodeMessage.FromString,
             options,
             channel_credentials,
             insecure,

@@ -15,14 +15,15 @@ from ports import free_ports
 from single_node import SingleNode, config_for, services
 
 from raftflow.cluster.api import json_routes
-from raftflow.cluster.api.json_routes import PATHS, RUN_PATHS, Request, Route
+from raftflow.cluster.api.json_routes import templates
+from raftflow.cluster.api.routes.request import Request, Route
 from raftflow.cluster.api.status import TABLE, of_exception
 from raftflow.cluster.api.watch import Watch
 from raftflow.engine.commands import RegisterTypes
 
 ROUTES = [
     (method, route)
-    for methods in (*PATHS.values(), *RUN_PATHS.values())
+    for _, methods in templates()
     for method, route in methods.items()
     if route.name != "DescribeCluster"
 ]
@@ -35,11 +36,15 @@ FIELDS = [
         "replay_error_kind sequence lease_token output output_base64 error error_type",
         "non_retryable next_retry_delay_ms details retention_ms search_attributes delay_ms",
         "signal_name retry_policy max_attempts initial_backoff_ms backoff_coefficient",
-        "non_retryable_error_types cancelled jitter",
+        "non_retryable_error_types cancelled jitter memo signal attributes marker data priority",
+        "data_base64 workflow_type parent_close_policy",
     )
     for name in line.split()
 ]
-PARAMETERS = ("status", "q", "type", "limit", "offset", "cursor", "from", "wait", "format", "max")
+PARAMETERS = (
+    *("status", "q", "type", "limit", "offset", "cursor", "from", "wait", "format", "max"),
+    *("run_id", "request_id", "attr.a", "attr."),
+)
 WORDS = [
     "",
     "Order",
@@ -51,6 +56,11 @@ WORDS = [
     "fail_workflow",
     "noop",
     "record_marker",
+    "start_child_workflow",
+    "cancel_step",
+    "upsert_search_attributes",
+    "continue_as_new",
+    "version",
     "ALLOW_DUPLICATE",
     "USE_EXISTING",
     "YQ==",
@@ -91,7 +101,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> SingleNode:
 
 
 async def ask(node: SingleNode, route: Route, body: bytes, query: str) -> Any:
-    request = Request(services(node, node.config), Watch(), "default", "order-1", query, {}, body)
+    ports = services(node, node.config)
+    request = Request(ports, Watch(), route, "default", "order-1", query, {}, body)
     try:
         async with asyncio.timeout(0.005):
             answer = await route.handler(request)

@@ -24,7 +24,8 @@ async def scene(client: Client, served: Served, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(runs.secrets, "token_hex", lambda size: "a" * (2 * size))
     await client.post("/api/workflow-types", {"workflow_types": ["Order"]})
     start = {"type": "Order", "workflow_id": "order/42", "input": "book", "request_id": "r1"}
-    start |= {"execution_timeout_ms": 60_000}
+    start |= {"execution_timeout_ms": 60_000, "memo": {"by": ["ann", 1]}}
+    start |= {"search_attributes": {"vip": True, "amount": 1e2, "city": "Köln"}}
     await client.post("/api/workflows", start, traceparent=TRACE)
     signal = {"name": "approved", "payload_base64": "/w==", "request_id": "r2"}
     await client.post("/api/workflows/order%2F42/signal", signal)
@@ -39,10 +40,30 @@ async def scene(client: Client, served: Served, monkeypatch: pytest.MonkeyPatch)
         {"type": "await_signal", "step_name": "end", "sequence": 5, "signal_name": "closed"},
         {"type": "schedule_activity", "step_name": "ship", "sequence": 6, "retry_policy": retry},
         {"type": "schedule_activity", "step_name": "mail", "sequence": 7, "input": "dear"},
+        {
+            "type": "record_marker",
+            "step_name": "v2",
+            "sequence": 8,
+            "marker": "version",
+            "data": "2",
+        },
+        {
+            "type": "start_child_workflow",
+            "step_name": "pack",
+            "sequence": 9,
+            "workflow_type": "Order",
+            "workflow_id": "order/42/pack",
+            "parent_close_policy": "REQUEST_CANCEL",
+        },
+        {"type": "start_timer", "step_name": "remind", "sequence": 10, "delay_ms": 9_000},
+        {"type": "cancel_step", "step_name": "remind", "sequence": 10, "reason": "no need"},
+        {"type": "upsert_search_attributes", "attributes": {"city": None, "step": "sent"}},
     )
     await _work(client, "reserve", output="held")
     await _work(client, "charge", error="declined", error_type="Declined", non_retryable=True)
     await _work(client, "ship", error="no van", error_type="NoVan")
+    graceful = {"graceful": True, "reason": "changed my mind", "request_id": "r4"}
+    await client.post("/api/workflows/order%2F42/cancel", graceful)
     return client
 
 

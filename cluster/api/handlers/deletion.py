@@ -1,0 +1,72 @@
+"""Forgetting closed runs, one or all of an id."""
+
+from __future__ import annotations
+
+import asyncio
+
+from raftflow.cluster.api.handlers.common import check_namespace, execute
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
+from raftflow.engine.commands import DeleteRun
+from raftflow.engine.ids import WorkflowKey
+
+_PAUSE_S = 0.02
+
+
+async def delete(
+    node: NodeServices, namespace: str, workflow_id: str, *, run_id: str, request_id: str
+) -> int:
+    """How many runs were forgotten. Without ``run_id`` all of the id, the newest last: it alone
+    carries the request id as the caller gave it, so that a repeated call finds its answer."""
+    command = DeleteRun(
+        namespace=namespace, workflow_id=workflow_id, run_id=run_id, request_id=request_id
+    )
+    if run_id:
+        await _forget(node, command)
+        return 1
+    older = await _older(node, WorkflowKey(namespace, workflow_id))
+    for each in older:
+        await _forget_older(node, namespace, workflow_id, each)
+    await _forget(node, command)
+    return len(older) + 1
+
+
+async def _older(node: NodeServices, workflow: WorkflowKey) -> list[str]:
+    """All runs but the newest, oldest first. None of them goes while the newest is open."""
+    index = await node.reads.linearizable()
+    newest = await node.replica.run_view(workflow.namespace, workflow.workflow_id)
+    if newest is None:
+        await check_namespace(node, workflow.namespace)
+        return []  # the engine knows whether this was just forgotten
+    if newest.open:
+        raise ApiError(
+            "RUN_OPEN", f"workflow {workflow.workflow_id} is open", run_id=newest.key.run_id
+        )
+    await node.replica.written(index)
+    found = [run.key.run_id for run in await node.store.runs_of(workflow)]
+    return [run_id for run_id in reversed(found) if run_id != newest.key.run_id]
+
+
+async def _forget_older(node: NodeServices, namespace: str, workflow_id: str, run_id: str) -> None:
+    command = DeleteRun(
+        namespace=namespace, workflow_id=workflow_id, run_id=run_id, request_id=f"delete.{run_id}"
+    )
+    try:
+        await _forget(node, command)
+    except ApiError as error:
+        if error.reason != "WORKFLOW_NOT_FOUND":  # somebody else was faster
+            raise
+
+
+async def _forget(node: NodeServices, command: DeleteRun) -> None:
+    """What a closed run owes to others is on its way and worth a moment's patience."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + node.config.leader_wait_ms / 1_000
+    while True:
+        try:
+            await execute(node, command)
+            return
+        except ApiError as error:
+            if error.reason != "MESSAGES_PENDING" or loop.time() > give_up_at:
+                raise
+        await asyncio.sleep(_PAUSE_S)

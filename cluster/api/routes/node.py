@@ -1,0 +1,116 @@
+"""The node and the cluster: namespaces, health, readiness, who leads."""
+
+from __future__ import annotations
+
+from raftflow.cluster.api import views
+from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.api.routes.request import Answer, Request, Route, request_id
+from raftflow.cluster.api.schema import ID, REQUEST_ID, Object, integer, ref
+from raftflow.engine.commands import CreateNamespace, UpdateNamespace
+
+_RETENTION = integer(description="How long closed runs are kept; 0: for ever.")
+
+
+async def create_namespace(request: Request) -> Answer:
+    fields = request.fields()
+    name = fields.identifier("name")
+    retention_ms = fields.integer("retention_ms", 0)
+    await admin.change_namespace(
+        request.node,
+        CreateNamespace(namespace=name, retention_ms=retention_ms, request_id=request_id(fields)),
+    )
+    return Answer(201, {"name": name, "retention_ms": retention_ms})
+
+
+CREATE_NAMESPACE = Route(
+    name="CreateNamespace",
+    handler=create_namespace,
+    summary="Create a namespace.",
+    body=Object(
+        fields={"name": ID, "retention_ms": _RETENTION, "request_id": REQUEST_ID},
+        required=("name",),
+    ),
+    answers={201: ref("Namespace")},
+    refusals=("NAMESPACE_EXISTS", "REQUEST_ID_REUSED"),
+    namespaced=False,
+)
+
+
+async def update_namespace(request: Request) -> Answer:
+    fields = request.fields()
+    retention_ms = fields.integer("retention_ms")
+    await admin.change_namespace(
+        request.node,
+        UpdateNamespace(
+            namespace=request.path_id, retention_ms=retention_ms, request_id=request_id(fields)
+        ),
+    )
+    return Answer(200, {"name": request.path_id, "retention_ms": retention_ms})
+
+
+UPDATE_NAMESPACE = Route(
+    name="UpdateNamespace",
+    handler=update_namespace,
+    summary="Change how long a namespace keeps closed runs.",
+    body=Object(
+        fields={"retention_ms": _RETENTION, "request_id": REQUEST_ID}, required=("retention_ms",)
+    ),
+    answers={200: ref("Namespace")},
+    refusals=("NAMESPACE_NOT_FOUND", "REQUEST_ID_REUSED"),
+    namespaced=False,
+)
+
+
+async def list_namespaces(request: Request) -> Answer:
+    request.query()
+    found = await admin.namespaces(request.node)
+    return Answer(200, {"namespaces": [views.namespace(record) for record in found]})
+
+
+LIST_NAMESPACES = Route(
+    name="ListNamespaces",
+    handler=list_namespaces,
+    summary="All namespaces.",
+    answers={200: ref("Namespaces")},
+    namespaced=False,
+)
+
+
+async def health(request: Request) -> Answer:
+    return Answer(200, await admin.health(request.node))
+
+
+HEALTH = Route(
+    name="Health",
+    handler=health,
+    summary="How this node is, without asking anybody.",
+    answers={200: ref("Health")},
+    namespaced=False,
+)
+
+
+async def ready(request: Request) -> Answer:
+    state = admin.readiness(request.node)
+    return Answer(200 if state["ready"] else 503, state)
+
+
+READY = Route(
+    name="Ready",
+    handler=ready,
+    summary="Whether this node knows a leader and has caught up.",
+    answers={200: ref("Readiness"), 503: ref("Readiness")},
+    namespaced=False,
+)
+
+
+async def cluster(request: Request) -> Answer:
+    return Answer(200, await admin.cluster(request.node))
+
+
+CLUSTER = Route(
+    name="DescribeCluster",
+    handler=cluster,
+    summary="Every node, as it says itself; the elections that this node saw.",
+    answers={200: ref("Cluster")},
+    namespaced=False,
+)
