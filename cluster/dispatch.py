@@ -1,15 +1,19 @@
 """Polls park on the node they reached; the leader grants tasks to them through the log.
 
 A parked poll is announced to the leader. The grant names node and poll, and every node applies it:
-the one named hands the task over from its own replica. When the poll has gone meanwhile, the task
-goes back at once, so that none sits out a lease because a reply was lost.
+the one named hands the task over from its own replica: all that one entry brings, at once. When
+the poll has gone meanwhile, the task goes back at once, so that none sits out a lease because a
+reply was lost.
+
+An eager poll is not announced: it travels in the completion of its caller's task, and what it is
+granted comes in the entry of that completion.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,9 +24,10 @@ from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import LeaseLost, Overloaded, Unavailable
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.nonces import nonce_for
 from raftflow.cluster.replica import Replica
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, RecordHeartbeat, ReturnTask
+from raftflow.engine.commands import Batch, EagerPoll, RecordHeartbeat, ReturnTask
 from raftflow.engine.describe import ActivityTask, DecisionTask, activity_task, decision_task
 from raftflow.engine.effects import DeliverTask
 from raftflow.engine.limits import Limits
@@ -37,6 +42,8 @@ HEARTBEAT_METHOD = "heartbeat"
 # would then sit out its lease.
 MOST_BEHIND = 1_000
 _BEHIND_PAUSE_S = 0.1
+# A completion is answered without its eager tasks when this node learns of them later than that.
+_EAGER_WAIT_S = 1.0
 
 DECISION = node_pb2.Poll.KIND_DECISION
 ACTIVITY = node_pb2.Poll.KIND_ACTIVITY
@@ -50,10 +57,26 @@ class DemandSink(Protocol):
     async def on_heartbeat(self, request: node_pb2.HeartbeatRequest) -> node_pb2.HeartbeatReply: ...
 
 
+Task = DecisionTask | ActivityTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """Who asks for which work. Empty ``names`` means any. The same ``request_id`` again, on any
+    node, says that the first poll had no answer."""
+
+    namespace: str
+    task_queue: str
+    names: tuple[str, ...]
+    worker_id: str
+    request_id: str = ""
+    most: int = 1
+
+
 @dataclass(slots=True)
 class _Parked:
     poll: node_pb2.Poll
-    future: asyncio.Future[DecisionTask | ActivityTask]
+    future: asyncio.Future[list[Task]]
 
 
 class Dispatch:
@@ -70,6 +93,8 @@ class Dispatch:
         node_id: str,
         limits: Limits,
         leader_wait_ms: int,
+        lease_ms: int,
+        decision_timeout_ms: int,
     ) -> None:
         self._consensus = consensus
         self._channel: PeerChannel = consensus.channel
@@ -80,10 +105,13 @@ class Dispatch:
         self._node_id = node_id
         self._limits = limits
         self._leader_wait = leader_wait_ms / 1_000
+        self._lease_ms = lease_ms
+        self._decision_ms = decision_timeout_ms
         # Names this process's polls: grants to those of a former life are replayed at start.
         self._life = secrets.token_hex(6)
         self._polls = 0
         self._parked: dict[str, _Parked] = {}
+        self._eager: dict[str, _Parked] = {}
         self._added: dict[str, node_pb2.Poll] = {}
         self._withdrawn: list[str] = []
         self._announce_scheduled = False
@@ -94,40 +122,25 @@ class Dispatch:
         """How many polls of this kind wait here."""
         return sum(1 for parked in self._parked.values() if parked.poll.kind == kind)
 
-    async def poll_decision(
-        self,
-        namespace: str,
-        task_queue: str,
-        types: Sequence[str],
-        worker_id: str,
-        *,
-        request_id: str = "",
-        timeout_ms: int,
-    ) -> DecisionTask | None:
-        """Wait for a workflow task of one of ``types`` (none = any); None when none came. The same
-        ``request_id`` again, on any node, says that the first poll had no answer."""
-        task = await self._park(
-            DECISION, namespace, task_queue, types, worker_id, request_id, timeout_ms
-        )
-        assert task is None or isinstance(task, DecisionTask)
-        return task
+    async def poll_decision(self, poll: Poll, *, timeout_ms: int) -> list[Task]:
+        """Wait for workflow tasks: up to ``poll.most`` of its types, none when none came."""
+        return await self._park(self._named(DECISION, poll), timeout_ms)
 
-    async def poll_activity(
-        self,
-        namespace: str,
-        task_queue: str,
-        names: Sequence[str],
-        worker_id: str,
-        *,
-        request_id: str = "",
-        timeout_ms: int,
-    ) -> ActivityTask | None:
-        """Wait for an activity task of one of ``names`` (none = any); None when none came."""
-        task = await self._park(
-            ACTIVITY, namespace, task_queue, names, worker_id, request_id, timeout_ms
-        )
-        assert task is None or isinstance(task, ActivityTask)
-        return task
+    async def poll_activity(self, poll: Poll, *, timeout_ms: int) -> list[Task]:
+        """Wait for activity tasks."""
+        return await self._park(self._named(ACTIVITY, poll), timeout_ms)
+
+    async def eager_decision(
+        self, poll: Poll, complete: Callable[[EagerPoll], Awaitable[tuple[str, ...]]]
+    ) -> list[Task]:
+        """Complete a task and take what that queues. ``complete`` executes the command with the
+        eager poll it is given, and returns the tokens that were handed to it."""
+        return await self._take(self._named(DECISION, poll), self._decision_ms, complete)
+
+    async def eager_activity(
+        self, poll: Poll, complete: Callable[[EagerPoll], Awaitable[tuple[str, ...]]]
+    ) -> list[Task]:
+        return await self._take(self._named(ACTIVITY, poll), self._lease_ms, complete)
 
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         """Give back a task that could not be handed over; it counts no attempt."""
@@ -168,9 +181,12 @@ class Dispatch:
     # ---- what reaches us from apply and from elections ----------------------------------------
 
     def on_applied(self, applied: Applied, _batch: Batch) -> None:
+        delivered: dict[str, list[DeliverTask]] = {}
         for effect in applied.effects:
             if isinstance(effect, DeliverTask) and effect.node == self._node_id:
-                self._deliver(effect)
+                delivered.setdefault(effect.poll_id, []).append(effect)
+        for poll_id, effects in delivered.items():
+            self._deliver(poll_id, effects)
 
     def on_role(self, _role: Role, _term: int, _leader: str | None) -> None:
         """Who begins to lead knows no demand, also when it has led before: announce all of it."""
@@ -184,41 +200,66 @@ class Dispatch:
 
     # ---- parking ------------------------------------------------------------------------------
 
-    async def _park(
-        self,
-        kind: node_pb2.Poll.Kind,
-        namespace: str,
-        task_queue: str,
-        names: Sequence[str],
-        worker_id: str,
-        request_id: str,
-        timeout_ms: int,
-    ) -> DecisionTask | ActivityTask | None:
+    def _named(self, kind: node_pb2.Poll.Kind, poll: Poll) -> node_pb2.Poll:
         self._polls += 1
-        poll = node_pb2.Poll(
+        return node_pb2.Poll(
             poll_id=f"{self._life}.{self._polls}",
             kind=kind,
-            namespace=namespace,
-            task_queue=task_queue,
-            names=names,
-            worker_id=worker_id,
-            request_id=request_id,
+            namespace=poll.namespace,
+            task_queue=poll.task_queue,
+            names=poll.names,
+            worker_id=poll.worker_id,
+            request_id=poll.request_id,
+            max=poll.most,
         )
-        future: asyncio.Future[DecisionTask | ActivityTask]
-        future = asyncio.get_running_loop().create_future()
+
+    async def _park(self, poll: node_pb2.Poll, timeout_ms: int) -> list[Task]:
+        future: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
         self._parked[poll.poll_id] = _Parked(poll, future)
         self._added[poll.poll_id] = poll
         self._schedule_announcement()
         try:
             await asyncio.wait({future}, timeout=timeout_ms / 1_000)
         except asyncio.CancelledError:
-            if future.done():
-                task = future.result()
-                self.return_task(task.namespace, task.workflow_id, task.token)
+            self._give_back(future)
             raise
         finally:
             self._unpark(poll.poll_id)
-        return future.result() if future.done() else None
+        return future.result() if future.done() else []
+
+    async def _take(
+        self,
+        poll: node_pb2.Poll,
+        duration_ms: int,
+        complete: Callable[[EagerPoll], Awaitable[tuple[str, ...]]],
+    ) -> list[Task]:
+        eager = EagerPoll(
+            node=self._node_id,
+            poll_id=poll.poll_id,
+            nonce=nonce_for(poll),
+            worker_id=poll.worker_id,
+            names=tuple(poll.names),
+            task_queue=poll.task_queue,
+            duration_ms=duration_ms,
+            limit=poll.max,
+        )
+        future: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
+        self._eager[poll.poll_id] = _Parked(poll, future)
+        try:
+            if await complete(eager):
+                await asyncio.wait({future}, timeout=_EAGER_WAIT_S)
+        except BaseException:
+            self._give_back(future)
+            raise
+        finally:
+            # What comes later goes back.
+            del self._eager[poll.poll_id]
+        return future.result() if future.done() else []
+
+    def _give_back(self, future: asyncio.Future[list[Task]]) -> None:
+        """The caller has gone with its tasks in hand."""
+        for task in future.result() if future.done() else ():
+            self.return_task(task.namespace, task.workflow_id, task.token)
 
     def _unpark(self, poll_id: str) -> None:
         parked = self._parked.pop(poll_id, None)
@@ -228,23 +269,24 @@ class Dispatch:
             self._withdrawn.append(poll_id)
             self._schedule_announcement()
 
-    def _deliver(self, effect: DeliverTask) -> None:
-        if not effect.poll_id.startswith(self._life):
+    def _deliver(self, poll_id: str, effects: list[DeliverTask]) -> None:
+        if not poll_id.startswith(self._life):
             # Its worker may be at work: only the end of the lease may take the task away.
             return
-        parked = self._parked.get(effect.poll_id)
+        parked = self._parked.get(poll_id) or self._eager.get(poll_id)
         if parked is None or parked.future.done():
-            self.return_task(effect.run.namespace, effect.run.workflow_id, effect.token)
+            for effect in effects:
+                self.return_task(effect.run.namespace, effect.run.workflow_id, effect.token)
             return
-        task = self._task(effect)
-        if task is not None:
-            parked.future.set_result(task)
+        found = [task for effect in effects if (task := self._task(effect)) is not None]
+        if found or poll_id in self._eager:
+            parked.future.set_result(found)
             return
-        # Overtaken within its own entry (a terminate, say): the poll waits for another task.
-        self._added[effect.poll_id] = parked.poll
+        # All overtaken within their own entry (a terminate, say): the poll waits for others.
+        self._added[poll_id] = parked.poll
         self._schedule_announcement()
 
-    def _task(self, effect: DeliverTask) -> DecisionTask | ActivityTask | None:
+    def _task(self, effect: DeliverTask) -> Task | None:
         run = self._replica.hot_run(effect.run)
         if run is None:
             return None

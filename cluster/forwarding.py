@@ -52,6 +52,7 @@ class _Attempt:
     deadline: float  # loop time
     refusable: bool
     maybe_applied: bool = False
+    refusal: Overloaded | None = None  # the last try's, when the leader had no room
 
 
 class LeaderWatch:
@@ -133,6 +134,7 @@ class Forwarder:
 
     async def _attempt(self, call: _Attempt) -> Answer | None:
         """One try with whoever leads now; None when another is worth it."""
+        call.refusal = None
         if self._consensus.role is Role.LEADER:
             return await self._propose_here(call)
         leader = self._consensus.leader
@@ -180,6 +182,7 @@ class Forwarder:
     async def _when_overloaded(self, call: _Attempt, error: Overloaded) -> None:
         if call.refusable:
             raise error
+        call.refusal = error
         await asyncio.sleep(error.retry_after_ms / 1_000)
 
     async def _next_change(self, at_most: float) -> None:
@@ -187,6 +190,12 @@ class Forwarder:
         await asyncio.wait({self._watch.changed()}, timeout=at_most)
 
     def _unavailable(self, call: _Attempt) -> Unavailable:
+        if call.refusal is not None:
+            return Unavailable(
+                f"{call.refusal.message}, and had none for {self._leader_wait:g} s",
+                maybe_applied=call.maybe_applied,
+                retry_after_ms=call.refusal.retry_after_ms,
+            )
         known = "no leader is known" if self._consensus.leader is None else "the leader is silent"
         fate = "it may still be applied" if call.maybe_applied else "nothing was proposed"
         return Unavailable(

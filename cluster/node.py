@@ -34,7 +34,8 @@ from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
-from raftflow.cluster.leader.duties import Duties, DutyTimes
+from raftflow.cluster.leader.duties import Duties
+from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
@@ -178,12 +179,15 @@ class Node:
             node_id=config.node_id,
             limits=_engine_limits(config),
             leader_wait_ms=config.leader_wait_ms,
+            lease_ms=config.lease_ms,
+            decision_timeout_ms=config.decision_timeout_ms,
         )
 
     def _wire(self) -> None:
         consensus = self.consensus
         # Duties come before delivery: a task that goes back is offered after its lease is held.
         self.proposer.on_submitted = self.duties.on_submitted
+        self.proposer.on_entry = self.duties.on_entry
         self.replica.subscribe(self.proposer.on_applied)
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)

@@ -68,6 +68,8 @@ class Proposer:
         self._duty_number = 0
         # Hears of each call's command right behind its place in line; the leader's duties set it.
         self.on_submitted: Callable[[bytes], None] = lambda command: None
+        # Told when what waited has left in an entry.
+        self.on_entry: Callable[[], None] = lambda: None
 
     @property
     def pending(self) -> int:
@@ -161,6 +163,7 @@ class Proposer:
             return
         while self._pending and self._may_propose():
             self._propose(self._take_batch())
+            self.on_entry()
 
     def _may_propose(self) -> bool:
         if not self._in_flight:

@@ -227,7 +227,7 @@ def _continue(fields: Fields, config: Config) -> WorkflowCommand:
         input=_payload(fields, "input", config),
         workflow_type=fields.identifier("workflow_type", ""),
         task_queue=fields.identifier("task_queue", ""),
-        execution_timeout_ms=fields.integer("execution_timeout_ms", -1),
+        execution_timeout_ms=fields.integer("execution_timeout_ms", -1, least=-1),
     )
 
 

@@ -25,8 +25,14 @@ class Rows:
         return map(self._render, self._items)
 
 
+def _listed(value: Any) -> list[Any]:
+    """Rows within rows: those of a task in a list of tasks."""
+    assert isinstance(value, Rows), type(value)
+    return list(value)
+
+
 # Made once: json.dumps makes one for each call that sets anything.
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_listed)
 
 
 def encode(body: Any) -> bytes:

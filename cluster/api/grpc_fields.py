@@ -9,9 +9,10 @@ from typing import Any
 
 from raftflow.cluster.api.attributes import parse_attributes, show_attributes
 from raftflow.cluster.api.handlers.common import new_request_id
-from raftflow.cluster.api.limits import MAX_DURATION_MS, check_id
+from raftflow.cluster.api.limits import check_id
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import Attributes
+from raftflow.engine.limits import MAX_DURATION_MS
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
 _INT64 = 1 << 63

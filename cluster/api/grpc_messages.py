@@ -18,10 +18,7 @@ from raftflow.cluster.api.grpc_fields import (
     plain_attributes,
     request_id,
     run_of,
-    shown_attributes,
 )
-from raftflow.cluster.api.handlers.runs import DescribedRun
-from raftflow.cluster.api.handlers.tasks import Poll
 from raftflow.cluster.api.limits import (
     DEFAULT_LIST_LIMIT,
     MAX_HISTORY_LIMIT,
@@ -29,6 +26,7 @@ from raftflow.cluster.api.limits import (
     MAX_NAMES,
     MAX_OFFSET,
     MAX_POLL_MS,
+    MAX_TASKS_PER_POLL,
     check_id,
     check_payload,
     check_poll_request,
@@ -37,9 +35,9 @@ from raftflow.cluster.api.limits import (
 )
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import parse_object
-from raftflow.cluster.api.views import wait_detail, wait_since_ms
 from raftflow.cluster.config import Config
-from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.cluster.dispatch import Poll
+from raftflow.cluster.store.views import RunFilter
 from raftflow.engine.commands import (
     CancelRun,
     CompleteActivity,
@@ -55,9 +53,8 @@ from raftflow.engine.commands import (
     UnpauseRun,
     UpdateNamespace,
 )
-from raftflow.engine.describe import ActivityTask, DecisionTask, StepView, waiting_on
 from raftflow.engine.ids import DEFAULT_TASK_QUEUE, RunKey
-from raftflow.engine.state import NamespaceRecord, Run, RunStatus, Signal, Step
+from raftflow.engine.state import RunStatus
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
 # ---- runs ---------------------------------------------------------------------------------------
@@ -236,7 +233,15 @@ def poll(names: Iterable[str], field: str, request: Any, namespace: str) -> Poll
         names=wanted,
         worker_id=optional_id("worker_id", request.worker_id),
         request_id=check_poll_request(request.request_id),
+        most=number("max", request.max or 1, least=1, most=MAX_TASKS_PER_POLL),
     )
+
+
+def eager(request: Any, namespace: str) -> Poll | None:
+    """What the caller of a completion takes in its answer."""
+    if not request.HasField("eager"):
+        return None
+    return poll(request.eager.names, "eager.names", request.eager, namespace)
 
 
 def complete_activity(
@@ -278,163 +283,24 @@ def decision_token(request: pb.CompleteWorkflowTaskRequest, namespace: str) -> C
 
 def decision_answer(
     request: pb.CompleteWorkflowTaskRequest, task: CompleteDecision, config: Config
-) -> CompleteDecision:
-    """The same with its commands, or why the replay failed."""
+) -> tuple[CompleteDecision, Poll | None]:
+    """The same with its commands, or why the replay failed; and what takes activities in turn."""
     if request.replay_error_kind not in ("", "nondeterminism"):
         raise ApiError("INVALID_FIELD", "replay_error_kind must be nondeterminism or absent")
     commands = read_commands(request.commands, config)
-    return replace(
+    answer = replace(
         task,
         commands=commands,
         new_run_id=run_id_for(commands),
         replay_error=check_sentence("replay_error", request.replay_error),
         nondeterminism=bool(request.replay_error_kind),
     )
+    return answer, eager(request, task.namespace)
 
 
-# ---- answers ------------------------------------------------------------------------------------
-
-
-def activity_task(task: ActivityTask) -> pb.Task:
-    return pb.Task(
-        workflow_id=task.workflow_id,
-        run_id=task.run_id,
-        step_name=task.step_name,
-        sequence=task.sequence,
-        input=task.input,
-        lease_token=task.token,
-        lease_duration_ms=task.lease_duration_ms,
-        attempt=task.attempt,
-        start_to_close_timeout_ms=task.start_to_close_timeout_ms,
-        heartbeat_details=task.heartbeat_details,
-        traceparent=task.traceparent,
-        tracestate=task.tracestate,
-        workflow_type=task.workflow_type,
-    )
-
-
-def decision_task(task: DecisionTask) -> pb.WorkflowTask:
-    return pb.WorkflowTask(
-        workflow_id=task.workflow_id,
-        run_id=task.run_id,
-        workflow_type=task.workflow_type,
-        task_token=task.token,
-        history_length=task.history_length,
-        input=task.input,
-        started_ms=task.started_ms,
-        traceparent=task.traceparent,
-        tracestate=task.tracestate,
-        suggest_continue_as_new_at=task.suggest_continue_as_new_at,
-        steps=[_step(step) for step in task.steps],
-        signals=[_signal(signal) for signal in task.signals],
-        cancel_requested_event_id=task.cancel_requested_event_id,
-        cancel_requested_ms=task.cancel_requested_ms,
-        cancel_reason=task.cancel_reason,
-    )
-
-
-def described(found: DescribedRun) -> pb.DescribeWorkflowResponse:
-    run = found.run
-    return pb.DescribeWorkflowResponse(
-        run=_run(run),
-        input=run.input,
-        output=run.output,
-        error=run.error or run.suspended_reason,
-        error_type=run.error_type,
-        steps=[_step(step) for step in run.steps],
-        signals=[_signal(signal) for signal in found.signals],
-        waiting_on=[
-            pb.Waiting(
-                kind=wait.kind,
-                step_name=wait.step_name,
-                sequence=wait.sequence,
-                detail=wait_detail(wait),
-                since_ms=wait_since_ms(run, wait),
-                until_ms=wait.due_ms,
-            )
-            for wait in waiting_on(run)
-        ],
-        execution_timeout_ms=run.execution_timeout_ms,
-        traceparent=run.traceparent,
-        tracestate=run.tracestate,
-        continued_from_run_id=run.continued_from_run_id,
-        continued_to_run_id=run.continued_to_run_id,
-        parent=_parent(run),
-        cancel_requested_ms=run.cancel_requested_ms,
-        cancel_reason=run.cancel_reason,
-    )
-
-
-def _parent(run: Run) -> pb.Parent | None:
-    if not run.parent_workflow_id:
-        return None
-    return pb.Parent(
-        workflow_id=run.parent_workflow_id, run_id=run.parent_run_id, sequence=run.parent_sequence
-    )
-
-
-def namespaces(records: Iterable[NamespaceRecord]) -> pb.ListNamespacesResponse:
-    return pb.ListNamespacesResponse(
-        namespaces=[
-            pb.Namespace(
-                name=record.name, retention_ms=record.retention_ms, created_ms=record.created_ms
-            )
-            for record in records
-        ]
-    )
-
-
-def run_page(page: RunPage, applied_index: int) -> pb.ListWorkflowsResponse:
-    return pb.ListWorkflowsResponse(
-        total=page.total,
-        total_exact=page.total_exact,
-        workflows=[_run(run) for run in page.runs],
-        next_cursor=page.next_cursor,
-        applied_index=applied_index,
-    )
-
-
-def _run(run: Run | RunSummary) -> pb.RunSummary:
-    return pb.RunSummary(
-        workflow_id=run.key.workflow_id,
-        run_id=run.key.run_id,
-        workflow_type=run.workflow_type,
-        status=run.status.name,
-        started_ms=run.started_ms,
-        updated_ms=run.updated_ms,
-        closed_ms=run.closed_ms,
-        history_length=run.history_length,
-        task_queue=run.task_queue,
-        search_attributes=shown_attributes(run.search_attributes),
-        memo=run.memo,
-    )
-
-
-def _step(step: Step | StepView) -> pb.Step:
-    return pb.Step(
-        step_name=step.name,
-        sequence=step.sequence,
-        kind=step.kind.name,
-        status=step.status.name,
-        attempts=step.attempts,
-        output=step.output,
-        error=step.error,
-        error_type=step.error_type,
-        non_retryable=step.non_retryable,
-        resolved_event_id=step.resolved_event_id,
-        resolved_ms=step.resolved_ms,
-        marker=step.marker,
-        workflow_type=step.workflow_type,
-        workflow_id=step.workflow_id,
-        run_id=step.run_id,
-    )
-
-
-def _signal(signal: Signal) -> pb.Signal:
-    return pb.Signal(
-        name=signal.name,
-        payload=signal.payload,
-        event_id=signal.event_id,
-        received_ms=signal.time_ms,
-        taken_by=signal.taken_by,
-    )
+def error_metadata(error: ApiError) -> dict[str, str]:
+    """The details of google.rpc.ErrorInfo."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in error.details.items()
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import structlog
@@ -16,6 +16,7 @@ from grpc_health.v1 import _async as aio_health
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
 from raftflow.cluster.api.grpc_fields import request_id, run_of
@@ -25,6 +26,8 @@ from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.api.worker_stream import WorkerStreams
+from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import PortInUse, Unavailable
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
@@ -124,7 +127,7 @@ async def refuse(context: Context, error: ApiError) -> None:
     info = error_details_pb2.ErrorInfo(
         domain=ERROR_DOMAIN,
         reason=error.reason,
-        metadata={name: _shown(value) for name, value in error.details.items()},
+        metadata=messages.error_metadata(error),
     )
     detail = any_pb2.Any()
     detail.Pack(info)
@@ -135,16 +138,13 @@ async def refuse(context: Context, error: ApiError) -> None:
     await context.abort(error.situation.code, error.message)
 
 
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     """One method a call: read the message, run the handler, write the answer."""
 
     def __init__(self, node: NodeServices, watch: Watch) -> None:
         self.node = node
         self._watch = watch
+        self._streams = WorkerStreams(node)
         self._polls: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
@@ -160,8 +160,8 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         poll = messages.poll(
             request.activities, "activities", request, self._namespace(request, context)
         )
-        task = await self._wait(poll, tasks.poll_activity, context)
-        return pb.Task() if task is None else messages.activity_task(task)
+        found = await self._wait(poll, tasks.poll_activity, context)
+        return answers.activity_task(found[0], found[1:]) if found else pb.Task()
 
     @answering
     async def CompleteTask(
@@ -169,8 +169,12 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     ) -> pb.CompleteTaskResponse:
         namespace = self._namespace(request, context)
         command = messages.complete_activity(request, namespace, self.node.config)
-        await tasks.complete_activity(self.node, command)
-        return pb.CompleteTaskResponse()
+        eager = messages.eager(request, namespace)
+        found = await tasks.complete_activity(self.node, command, eager)
+        response = pb.CompleteTaskResponse()
+        if found and self._received(found, context):
+            response.workflow_task.CopyFrom(answers.decision_task(found[0]))
+        return response
 
     @answering
     async def Heartbeat(
@@ -257,7 +261,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         workflow_id, run_id = run_of(request)
         namespace = self._namespace(request, context)
         found = await runs.describe(self.node, namespace, workflow_id, run_id)
-        return messages.described(found)
+        return answers.described(found)
 
     @answering
     async def ListWorkflows(
@@ -265,7 +269,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     ) -> pb.ListWorkflowsResponse:
         wanted = messages.run_filter(request, self._namespace(request, context))
         page, index = await runs.list_runs(self.node, wanted)
-        return messages.run_page(page, index)
+        return answers.run_page(page, index)
 
     @answering
     async def GetHistory(
@@ -311,7 +315,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     async def ListNamespaces(
         self, request: pb.ListNamespacesRequest, context: Context
     ) -> pb.ListNamespacesResponse:
-        return messages.namespaces(await admin.namespaces(self.node))
+        return answers.namespaces(await admin.namespaces(self.node))
 
     # ---- workflow tasks -------------------------------------------------------------------------
 
@@ -328,20 +332,35 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         self, request: pb.PollWorkflowTaskRequest, context: Context
     ) -> pb.WorkflowTask:
         poll = messages.poll(request.types, "types", request, self._namespace(request, context))
-        task = await self._wait(poll, tasks.poll_decision, context)
-        return pb.WorkflowTask() if task is None else messages.decision_task(task)
+        found = await self._wait(poll, tasks.poll_decision, context)
+        return answers.decision_task(found[0], found[1:]) if found else pb.WorkflowTask()
 
     @answering
     async def CompleteWorkflowTask(
         self, request: pb.CompleteWorkflowTaskRequest, context: Context
     ) -> pb.CompleteWorkflowTaskResponse:
         namespace = self._namespace(request, context)
-        await tasks.complete_decision(
+        found = await tasks.complete_decision(
             self.node,
             messages.decision_token(request, namespace),
             lambda task: messages.decision_answer(request, task, self.node.config),
         )
-        return pb.CompleteWorkflowTaskResponse()
+        if not self._received(found, context):
+            found = ()
+        return pb.CompleteWorkflowTaskResponse(
+            activity_tasks=[answers.activity_task(task) for task in found]
+        )
+
+    # ---- worker streams -------------------------------------------------------------------------
+
+    @answering
+    async def WorkerStream(
+        self, request: AsyncIterator[pb.WorkerMessage], context: Context
+    ) -> None:
+        def namespace_of(message: Any) -> str:
+            return self._namespace(message, context)
+
+        await self._tracked(self._streams.serve(request, context.write, namespace_of))
 
     # ---- shared ---------------------------------------------------------------------------------
 
@@ -358,19 +377,20 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return max(0, min(most, int(remaining * 1_000) - _DEADLINE_MARGIN_MS))
 
     async def _wait(
-        self,
-        poll: tasks.Poll,
-        ask: Callable[[NodeServices, tasks.Poll], Awaitable[Any]],
-        context: Context,
-    ) -> Any:
-        """Park a poll until the caller's deadline is near; a task for a caller who has hung up
-        goes back."""
-        patient = poll.waiting(self._patience_ms(context, MAX_GRPC_POLL_MS))
-        task = await self._tracked(ask(self.node, patient))
-        if task is not None and context.done():
+        self, poll: Poll, ask: Callable[..., Awaitable[Sequence[Any]]], context: Context
+    ) -> Sequence[Any]:
+        """Park a poll until the caller's deadline is near."""
+        patience_ms = self._patience_ms(context, MAX_GRPC_POLL_MS)
+        found = await self._tracked(ask(self.node, poll, timeout_ms=patience_ms))
+        return found if self._received(found, context) else ()
+
+    def _received(self, found: Sequence[Any], context: Context) -> bool:
+        """Tasks for a caller who has hung up go back."""
+        if not context.done():
+            return True
+        for task in found:
             self.node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
-            return None
-        return task
+        return False
 
     async def _tracked(self, waiting: Awaitable[R]) -> R:
         """Await what may take long; a node that stops ends it."""

@@ -15,6 +15,7 @@ from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import Fields
+from raftflow.cluster.dispatch import Poll
 from raftflow.engine.commands import RegisterTypes
 from raftflow.engine.ids import DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE
 
@@ -36,11 +37,16 @@ class HostedTasks:
         await register_types(
             self._node, RegisterTypes(namespace=DEFAULT_NAMESPACE, workflow_types=names)
         )
-        poll = tasks.Poll(DEFAULT_NAMESPACE, DEFAULT_TASK_QUEUE, names, worker_id)
-        task = await tasks.poll_decision(self._node, poll)
-        if task is None:
+        poll = Poll(
+            namespace=DEFAULT_NAMESPACE,
+            task_queue=DEFAULT_TASK_QUEUE,
+            names=names,
+            worker_id=worker_id,
+        )
+        found = await tasks.poll_decision(self._node, poll)
+        if not found:
             return None
-        body = views.decision_task(task)
+        body = views.decision_task(found[0])
         return {name: list(it) if isinstance(it, Rows) else it for name, it in body.items()}
 
     async def complete(self, body: dict[str, Any]) -> None:
@@ -50,7 +56,7 @@ class HostedTasks:
             await tasks.complete_decision(
                 self._node,
                 parse_token(fields, DEFAULT_NAMESPACE),
-                lambda task: parse_answer(fields, task, self._node.config),
+                lambda task: (parse_answer(fields, task, self._node.config), None),
             )
         except ApiError as error:
             if error.reason in _PASSING:

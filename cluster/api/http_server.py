@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import structlog
@@ -33,10 +33,19 @@ log = structlog.get_logger("raftflow.api")
 _JSON = "application/json"
 # A poll names up to a thousand types in its query.
 _MAX_LINE_BYTES = 64 << 10
+_LINGER_S = 2.0
 _SILENT = logging.getLogger("raftflow.api.aiohttp")
 _SILENT.setLevel(logging.CRITICAL)
 _CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
+
+
+class NotAllowed(ApiError):
+    """The path exists, but not for this method."""
+
+    def __init__(self, method: str, allowed: str) -> None:
+        super().__init__("METHOD_NOT_ALLOWED", f"{method} is not allowed here, only {allowed}")
+        self.allowed = allowed
 
 
 class HttpServer:
@@ -64,6 +73,8 @@ class HttpServer:
             auto_decompress=False,
             max_line_size=_MAX_LINE_BYTES,
             keepalive_timeout=75.0,
+            # A body that was refused unread: time for its sender to read why, and no more.
+            lingering_time=_LINGER_S,
         )
         self._server = await listen(self._web, host, port, "http")
 
@@ -216,7 +227,7 @@ class HttpServer:
         if file is None:
             raise ApiError("ROUTE_NOT_FOUND", "there is no such path; docs/protocol.md lists them")
         if http.method not in ("GET", "HEAD"):
-            raise ApiError("METHOD_NOT_ALLOWED", f"{http.method} is not allowed here")
+            raise NotAllowed(http.method, "GET, HEAD")
         nodes = (info.http for info in self._node.consensus.peers().values())
         headers = self._page.headers(file, nodes)
         if http.headers.get("If-None-Match") == file.etag:
@@ -296,17 +307,18 @@ def _route(http: web.BaseRequest, methods: Methods) -> Route:
     route = methods.get(http.method)
     if route is None:
         allowed = ", ".join(methods)
-        raise ApiError("METHOD_NOT_ALLOWED", f"{http.method} is not allowed here, only {allowed}")
+        raise NotAllowed(http.method, allowed)
     return route
 
 
 def _refused(error: ApiError) -> web.Response:
-    headers: Mapping[str, str] = {}
+    headers = {"Content-Type": _JSON}
     retry_after_ms = error.details.get("retry_after_ms")
     if retry_after_ms is not None:
-        headers = {"Retry-After": str(max(1, -(-retry_after_ms // 1_000)))}
-    return web.Response(
-        status=error.situation.http,
-        headers={"Content-Type": _JSON, **headers},
-        body=encode(error.body()),
-    )
+        headers["Retry-After"] = str(max(1, -(-retry_after_ms // 1_000)))
+    if isinstance(error, NotAllowed):
+        headers["Allow"] = error.allowed
+    response = web.Response(status=error.situation.http, headers=headers, body=encode(error.body()))
+    if error.reason == "BODY_TOO_LARGE":
+        response.force_close()  # nobody waits for the rest of it
+    return response

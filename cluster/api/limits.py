@@ -7,8 +7,6 @@ import re
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.ids import id_problem
 
-# Longer durations would leave the calendar that times are written in.
-MAX_DURATION_MS = 100 * 366 * 24 * 3_600_000
 MAX_ATTEMPTS = 1_000_000_000
 MAX_LIST_LIMIT = 1_000
 DEFAULT_LIST_LIMIT = 200

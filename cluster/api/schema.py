@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from raftflow.cluster.api.limits import MAX_DURATION_MS, MAX_SENTENCE_BYTES
+from raftflow.cluster.api.limits import MAX_SENTENCE_BYTES
 from raftflow.engine.ids import MAX_ID_BYTES
+from raftflow.engine.limits import MAX_DURATION_MS
 
 Schema = dict[str, Any]
 
@@ -40,7 +41,7 @@ NAMES: Schema = {
     "pattern": OPTIONAL_ID["pattern"],
     "description": "Names separated by commas; none: any.",
 }
-SENTENCE: Schema = {"type": "string", "maxLength": MAX_SENTENCE_BYTES}
+SENTENCE: Schema = {"type": "string", "description": f"At most {MAX_SENTENCE_BYTES} bytes."}
 FLAG: Schema = {"type": "boolean"}
 TEXT: Schema = {"type": "string"}
 TIME: Schema = {
@@ -48,6 +49,7 @@ TIME: Schema = {
     "format": "date-time",
     "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$",
 }
+OPTIONAL_TIME: Schema = {"type": "string", "pattern": f"^$|{TIME['pattern']}"}
 SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 
 
@@ -85,12 +87,13 @@ def payload(name: str) -> dict[str, Schema]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Object:
-    """A JSON object of a request, or the parameters of a query. Of the two forms of a payload only
-    one may be given. ``null`` is the same as leaving an optional field out."""
+    """A JSON object of a request, or the parameters of a query. Of the two forms of a payload one
+    at most may be given. ``null`` is the same as leaving an optional field out."""
 
     fields: Mapping[str, Schema]
     required: tuple[str, ...] = ()
     payloads: tuple[str, ...] = ()
+    exclusive: tuple[tuple[str, str], ...] = ()  # pairs of which one at most may be given
     # All that may be given, derived.
     properties: Mapping[str, Schema] = field(init=False)
     names: frozenset[str] = field(init=False)
@@ -113,10 +116,21 @@ class Object:
         }
         if self.required:
             shown["required"] = list(self.required)
-        exclusive = [_not_both(name) for name in self.payloads]
-        if exclusive:
-            shown["allOf"] = exclusive
+        pairs = [*self.exclusive, *((name, f"{name}_base64") for name in self.payloads)]
+        if pairs:
+            shown["allOf"] = [self._not_both(pair) for pair in pairs]
         return shown
+
+    def _not_both(self, pair: tuple[str, str]) -> Schema:
+        given = {name: _given(self.properties[name]) for name in pair}
+        return {"not": {"properties": given, "required": list(pair)}}
+
+
+def _given(schema: Schema) -> Schema:
+    """Neither null nor an empty list."""
+    if schema.get("type") == "array":
+        return {"type": "array", "minItems": 1}
+    return {"not": {"type": "null"}}
 
 
 def nullable(schema: Schema) -> Schema:
@@ -129,9 +143,3 @@ def nullable(schema: Schema) -> Schema:
     if "enum" in schema:
         shown["enum"] = [*schema["enum"], None]
     return shown
-
-
-def _not_both(name: str) -> Schema:
-    """One of the two forms may be null or absent, not both be there."""
-    given = {"properties": {each: {"type": "string"} for each in (name, f"{name}_base64")}}
-    return {"not": {**given, "required": [name, f"{name}_base64"]}}

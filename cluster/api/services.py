@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from raftflow.cluster.config import Config
+from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
-from raftflow.engine.commands import Batch, Command
+from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
 from raftflow.engine.state import Catalog, Run, RunStatus, Signal
+
+# Executes a completion with its eager poll; the tokens of the tasks that went to it.
+CompleteWith = Callable[[EagerPoll], Awaitable[tuple[str, ...]]]
 
 
 class Forwarder(Protocol):
@@ -34,29 +38,17 @@ class Reads(Protocol):
 
 
 class Dispatch(Protocol):
-    """Polls park on the node they arrive at. A poll that is cancelled returns its task."""
+    """Polls park on the node they arrive at. A poll that is cancelled returns its tasks."""
 
-    async def poll_decision(
-        self,
-        namespace: str,
-        task_queue: str,
-        types: tuple[str, ...],
-        worker_id: str,
-        *,
-        request_id: str = "",
-        timeout_ms: int,
-    ) -> Any | None: ...
+    async def poll_decision(self, poll: Poll, *, timeout_ms: int) -> Sequence[Any]: ...
 
-    async def poll_activity(
-        self,
-        namespace: str,
-        task_queue: str,
-        names: tuple[str, ...],
-        worker_id: str,
-        *,
-        request_id: str = "",
-        timeout_ms: int,
-    ) -> Any | None: ...
+    async def poll_activity(self, poll: Poll, *, timeout_ms: int) -> Sequence[Any]: ...
+
+    async def eager_decision(self, poll: Poll, complete: CompleteWith) -> Sequence[Any]:
+        """Complete a task and take what that queues: ``complete`` is given the eager poll."""
+        ...
+
+    async def eager_activity(self, poll: Poll, complete: CompleteWith) -> Sequence[Any]: ...
 
     async def heartbeat(
         self,

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from raftflow.cluster.api.limits import MAX_DURATION_MS, MAX_NAMES, check_id, check_sentence
+from raftflow.cluster.api.limits import MAX_NAMES, check_id, check_sentence
 from raftflow.cluster.api.payloads import take_payload
 from raftflow.cluster.api.status import ApiError
+from raftflow.engine.limits import MAX_DURATION_MS
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -41,18 +42,25 @@ class Fields:
     """A JSON object being read. ``path`` leads to it (`commands[2].`) and begins every complaint.
     ``null`` is the same as leaving an optional field out."""
 
-    __slots__ = ("path", "values")
+    __slots__ = ("_known", "path", "values")
 
-    def __init__(self, values: Any, known: frozenset[str], *, path: str = "") -> None:
+    def __init__(
+        self, values: Any, known: frozenset[str], *, path: str = "", strict: bool = True
+    ) -> None:
         if not isinstance(values, dict):
             raise ApiError("INVALID_FIELD", f"{path.rstrip('.')} must be an object")
         self.values: dict[str, Any] = values
         self.path = path
-        unknown = values.keys() - known
+        self._known = known
+        if strict:
+            self.refuse_unknown()
+
+    def refuse_unknown(self) -> None:
+        unknown = self.values.keys() - self._known
         if unknown:
             name = min(unknown)
             shown = json.dumps(name, ensure_ascii=not name.isprintable())
-            where = f" in {path.rstrip('.')}" if path else ""
+            where = f" in {self.path.rstrip('.')}" if self.path else ""
             raise ApiError("UNKNOWN_FIELD", f"unknown field {shown}{where}")
 
     def bad(self, name: str, what: str) -> ApiError:
@@ -90,6 +98,8 @@ class Fields:
             return default
         if value is None:
             raise self.bad(name, "is required")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 2.0 is an integer in JSON
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.bad(name, "must be an integer")
         if not least <= value <= most:

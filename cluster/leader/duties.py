@@ -9,7 +9,8 @@ too much is harmless.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import partial
 
 import structlog
 
@@ -20,7 +21,8 @@ from raftflow.cluster.consensus.channel import PeerError
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.foresight import tasks_after
-from raftflow.cluster.leader.leases import Leases, nonce_for
+from raftflow.cluster.leader.grants import DutyTimes, Grants, Handing, grant_of
+from raftflow.cluster.leader.leases import Leases
 from raftflow.cluster.leader.matching import Match, Matching, QueuedTask, TaskKey
 from raftflow.cluster.leader.outbox import Outbox
 from raftflow.cluster.leader.retention import Retention
@@ -31,14 +33,13 @@ from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica
 from raftflow.cluster.store import Store
+from raftflow.cluster.store.views import OpenTask
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     Batch,
     Command,
     ExpireLease,
     FireTimer,
-    GrantActivity,
-    GrantDecision,
 )
 from raftflow.engine.describe import lease_fate
 from raftflow.engine.effects import (
@@ -54,7 +55,7 @@ from raftflow.engine.effects import (
     WithdrawTask,
 )
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
-from raftflow.engine.rejections import Answer, Granted
+from raftflow.engine.rejections import Answer
 from raftflow.engine.state import Run, TimerRow
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
@@ -66,12 +67,9 @@ TICK_MS = 100
 FIRE_AT_ONCE = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DutyTimes:
-    """Durations (ms) that grants carry."""
-
-    lease_ms: int
-    decision_timeout_ms: int
+def queued(row: OpenTask) -> QueuedTask:
+    """A task that waited when we took over."""
+    return QueuedTask(row.run, row.sequence, row.attempt, row.name, row.task_queue, row.priority)
 
 
 class Duties:
@@ -102,6 +100,7 @@ class Duties:
         self.matching = Matching()
         self.leases = Leases()
         self.timers = Timers()
+        self._grants = Grants()
         self.returns = Returns(
             node_id=node_id, proposer=proposer, network=network, leases=self.leases
         )
@@ -136,6 +135,7 @@ class Duties:
         self.matching.clear()
         self.leases.clear()
         self.timers.clear()
+        self._grants.clear()
         self.outbox.clear()
         self._retention.clear()
         self._foreseen.clear()
@@ -161,8 +161,8 @@ class Duties:
         offers: dict[TaskKey, QueuedTask] = {}
         for effect in applied.effects:
             self._follow(effect, offers)
-        for task in offers.values():
-            self._offer(task)
+        # All at once: what one entry queued is shared out among the polls that wait.
+        self._grant(self.matching.offer(offers.values()))
 
     def _follow(self, effect: Effect, offers: dict[TaskKey, QueuedTask]) -> None:
         """``offers`` collects what is queued and not taken again within the same entry."""
@@ -178,6 +178,7 @@ class Duties:
                     effect.attempt,
                     effect.step_name,
                     effect.task_queue,
+                    effect.priority,
                 )
             case WithdrawTask():
                 offers.pop((effect.run, effect.sequence), None)
@@ -201,11 +202,6 @@ class Duties:
             case _:
                 pass
 
-    def _offer(self, task: QueuedTask) -> None:
-        match = self.matching.offer(task)
-        if match is not None:
-            self._grant(match)
-
     def _arm(self, row: TimerRow) -> None:
         if row.fire_at_ms <= self._horizon_ms:
             self.timers.arm(row)
@@ -219,11 +215,14 @@ class Duties:
             self._foresee(decode_command(command)[1])
 
     def _foresee(self, command: Command) -> None:
-        for task in tasks_after(command, self._find_run):
-            match = None if task.key in self._foreseen else self.matching.claim(task)
-            if match is not None:
-                self._foreseen.add(task.key)
-                self._grant(match)
+        tasks = tasks_after(command, self._find_run)
+        matches = self.matching.claim(task for task in tasks if task.key not in self._foreseen)
+        self._foreseen.update(match.task.key for match in matches)
+        self._grant(matches)
+
+    def on_entry(self) -> None:
+        """What was granted so far has left in an entry."""
+        self.matching.seal()
 
     def _find_run(self, namespace: str, workflow_id: str, run_id: str) -> Run | None:
         if run_id:
@@ -241,9 +240,7 @@ class Duties:
             self.matching.unpark(poll_id)
         for poll in demand.parked:
             self.returns.asked_again(poll)
-            match = self.matching.park(node, poll)
-            if match is not None:
-                self._grant(match)
+            self._grant(self.matching.park(node, poll))
 
     async def on_demand_message(self, peer: str, payload: bytes) -> bytes:
         self.on_demand(peer, node_pb2.Demand.FromString(payload))
@@ -259,46 +256,16 @@ class Duties:
     def on_peer_down(self, node: str) -> None:
         self.matching.forget_node(node)
 
-    def _grant(self, match: Match) -> None:
-        task, poll, nonce = match.task, match.poll, nonce_for(match.poll)
-        term = self._term
+    def _grant(self, matches: Iterable[Match]) -> None:
+        for match in matches:
+            done = partial(self._answered, self._term, self._grants.begin(match), match.task.key)
+            self._proposer.propose_duty(grant_of(match, self._times), done)
 
-        def answered(answer: Answer | None) -> None:
-            self._foreseen.discard(task.key)
-            # A dropped grant leaves the poll without a task: it waits for the next one.
-            if answer is None or isinstance(answer, Granted) or term != self._term:
-                return
-            again = self.matching.park(match.node, poll)
-            if again is not None:
-                self._grant(again)
-
-        run = task.run
-        command: GrantDecision | GrantActivity
-        if task.sequence == 0:
-            command = GrantDecision(
-                namespace=run.namespace,
-                workflow_id=run.workflow_id,
-                run_id=run.run_id,
-                nonce=nonce,
-                worker_id=poll.worker_id,
-                node=match.node,
-                poll_id=poll.poll_id,
-                timeout_ms=self._times.decision_timeout_ms,
-            )
-        else:
-            command = GrantActivity(
-                namespace=run.namespace,
-                workflow_id=run.workflow_id,
-                run_id=run.run_id,
-                sequence=task.sequence,
-                attempt=task.attempt,
-                nonce=nonce,
-                worker_id=poll.worker_id,
-                node=match.node,
-                poll_id=poll.poll_id,
-                duration_ms=self._times.lease_ms,
-            )
-        self._proposer.propose_duty(command, answered)
+    def _answered(self, term: int, handing: Handing, key: TaskKey, answer: Answer | None) -> None:
+        self._foreseen.discard(key)
+        # Dropped grants leave the poll without a task: it waits for the next one.
+        if self._grants.end(handing, answer) and term == self._term:
+            self._grant(self.matching.park(handing.node, handing.poll))
 
     # ---- heartbeats -----------------------------------------------------------------------------
 
@@ -342,10 +309,7 @@ class Duties:
             for row in page.tasks:
                 if row.leased:
                     self.leases.hold(row.run, row.sequence, row.token, row.duration_ms, now_ms)
-                else:
-                    self._offer(
-                        QueuedTask(row.run, row.sequence, row.attempt, row.name, row.task_queue)
-                    )
+            self._grant(self.matching.offer(queued(row) for row in page.tasks if not row.leased))
             count += len(page.tasks)
             cursor = page.cursor
             if cursor is None:

@@ -7,30 +7,11 @@ heartbeats its predecessor saw.
 from __future__ import annotations
 
 import heapq
-import secrets
 from dataclasses import dataclass
 
-from raftflow.engine.ids import RunKey, parse_token
+from raftflow.cluster.nonces import granted_poll
+from raftflow.engine.ids import RunKey
 from raftflow.proto.raftflow.internal.v1 import node_pb2
-
-_MARK = "~"
-
-
-def nonce_for(poll: node_pb2.Poll) -> str:
-    """The nonce of a grant's token. For a poll with a request id it names both, so that also the
-    next leader knows to whom the task went."""
-    unique = secrets.token_hex(8)
-    if not poll.request_id:
-        return unique
-    # A dot would end the nonce.
-    return _MARK.join((poll.request_id, poll.poll_id.replace(".", "-"), unique))
-
-
-def granted_poll(token: str) -> tuple[str, str]:
-    """Request id and poll id that `nonce_for` wrote into a token; empty when it had none."""
-    parts = parse_token(token)
-    named = [] if parts is None else parts.nonce.split(_MARK)
-    return (named[0], named[1].replace("-", ".")) if len(named) == 3 else ("", "")
 
 
 @dataclass(slots=True)

@@ -1,13 +1,19 @@
-"""Matching queued tasks with parked polls: first come, first served, per name within a queue.
+"""Matching queued tasks with parked polls: by priority, then first come, first served, per name
+within a queue.
 
 Only an index in the leader's memory: tasks come from effects and from the store at takeover, polls
 from the nodes' announcements. Whatever is wrong here is put right at apply, which drops a grant of
 a task that is not queued.
+
+A poll may take several tasks. Those that come at once go round among the polls that wait, one each
+in turn, so that a fan-out reaches all workers. A poll that got some stays open for more until
+`seal` says that its first grant has left for the log: the node answers with what one entry brings.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from raftflow.engine.ids import RunKey
@@ -15,17 +21,19 @@ from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 TaskKey = tuple[RunKey, int]  # sequence 0 is the run's decision
 ANY = ""  # the index name of polls that take any task of their queue
+USUAL_PRIORITY = 3
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedTask:
-    """``name`` is the activity's name or the workflow type."""
+    """``name`` is the activity's name or the workflow type; ``priority`` 1 goes first."""
 
     run: RunKey
     sequence: int
     attempt: int
     name: str
     task_queue: str
+    priority: int = USUAL_PRIORITY
 
     @property
     def key(self) -> TaskKey:
@@ -37,6 +45,7 @@ class QueuedTask:
 
 
 QueueKey = tuple[bool, str, str]  # (is activity, namespace, task queue)
+_Place = tuple[int, int, QueuedTask]  # (priority, arrival, task); no two arrive together
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +59,23 @@ class Match:
 class _WaitingPoll:
     node: str
     poll: node_pb2.Poll
+    room: int
 
 
 @dataclass(slots=True)
 class _Queue:
-    tasks: dict[str, deque[tuple[int, QueuedTask]]] = field(default_factory=dict)
+    tasks: dict[str, list[_Place]] = field(default_factory=dict)  # name -> heap
     polls: dict[str, dict[str, None]] = field(default_factory=dict)  # name -> poll ids, in order
 
 
 class Matching:
-    """Tasks and polls of all queues. Every method answers with the matches it made."""
+    """Tasks and polls of all queues. What makes matches answers with them."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, _Queue] = {}
-        self._tasks: dict[TaskKey, tuple[int, QueuedTask]] = {}
+        self._tasks: dict[TaskKey, _Place] = {}
         self._polls: dict[str, _WaitingPoll] = {}
+        self._open: set[str] = set()  # polls that got tasks and may get more
         self._arrivals = 0
 
     @property
@@ -79,60 +90,64 @@ class Matching:
         """How many tasks wait for a poll."""
         return sum(1 for _, sequence in self._tasks if (sequence != 0) is activities)
 
-    def offer(self, task: QueuedTask) -> Match | None:
-        """A task is queued; the oldest poll that takes it gets it."""
-        known = self._tasks.get(task.key)
-        if known is not None and known[1].attempt >= task.attempt:
-            return None
-        queue = self._queue(task.queue_key)
-        poll_id = self._oldest_poll(queue, task.name)
-        if poll_id is not None:
-            return self._matched(task, poll_id)
-        self._arrivals += 1
-        item = (self._arrivals, task)
-        self._tasks[task.key] = item
-        queue.tasks.setdefault(task.name, deque()).append(item)
-        return None
+    def offer(self, tasks: Iterable[QueuedTask]) -> list[Match]:
+        """Tasks are queued, all at once."""
+        left = []
+        for task in tasks:
+            known = self._tasks.get(task.key)
+            if known is None or known[2].attempt < task.attempt:
+                left.append(task)
+        matches = self.claim(left)
+        taken = {match.task.key for match in matches}
+        for task in left:
+            if task.key not in taken:
+                self._enqueue(task)
+        return matches
 
-    def claim(self, task: QueuedTask) -> Match | None:
-        """The oldest poll that takes a task which is about to be queued."""
-        poll_id = self._oldest_poll(self._queue(task.queue_key), task.name)
-        return None if poll_id is None else self._matched(task, poll_id)
+    def claim(self, tasks: Iterable[QueuedTask]) -> list[Match]:
+        """Polls for tasks that are about to be queued. What gets none is left out."""
+        matches = []
+        for task in sorted(tasks, key=_priority):
+            poll_id = self._next_poll(self._queue(task.queue_key), task.name)
+            if poll_id is not None:
+                matches.append(self._matched(task, poll_id))
+        return matches
 
     def withdraw(self, key: TaskKey) -> None:
-        # Its place in the deque is skipped when it is reached.
+        # Its place in the heap is skipped when it is reached.
         self._tasks.pop(key, None)
 
-    def park(self, node: str, poll: node_pb2.Poll) -> Match | None:
-        """A poll waits; it gets the oldest task that it takes."""
+    def park(self, node: str, poll: node_pb2.Poll) -> list[Match]:
+        """A poll waits; it gets the first of the tasks that it takes."""
         if poll.poll_id in self._polls:
-            return None
-        queue = self._queue(
-            (poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue)
-        )
-        self._polls[poll.poll_id] = _WaitingPoll(node, poll)
-        task = self._oldest_task(queue, poll)
-        if task is not None:
-            del self._tasks[task.key]
-            return self._matched(task, poll.poll_id)
+            return []
+        self._polls[poll.poll_id] = _WaitingPoll(node, poll, max(1, poll.max))
+        queue = self._queue(_queue_of(poll))
         for name in poll.names or (ANY,):
             queue.polls.setdefault(name, {})[poll.poll_id] = None
-        return None
+        matches = []
+        while poll.poll_id in self._polls and (task := self._first_task(queue, poll)) is not None:
+            del self._tasks[task.key]
+            matches.append(self._matched(task, poll.poll_id))
+        return matches
 
     def unpark(self, poll_id: str) -> None:
         waiting = self._polls.pop(poll_id, None)
         if waiting is None:
             return
-        poll = waiting.poll
-        queue = self._queue(
-            (poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue)
-        )
-        for name in poll.names or (ANY,):
+        self._open.discard(poll_id)
+        queue = self._queue(_queue_of(waiting.poll))
+        for name in waiting.poll.names or (ANY,):
             ids = queue.polls.get(name)
             if ids is not None:
                 ids.pop(poll_id, None)
                 if not ids:
                     del queue.polls[name]
+
+    def seal(self) -> None:
+        """What was matched is on its way into the log: its polls take no more."""
+        for poll_id in sorted(self._open):
+            self.unpark(poll_id)
 
     def forget_node(self, node: str) -> None:
         """The node is gone, or announces its demand anew."""
@@ -143,6 +158,7 @@ class Matching:
         self._queues.clear()
         self._tasks.clear()
         self._polls.clear()
+        self._open.clear()
 
     def _queue(self, key: QueueKey) -> _Queue:
         queue = self._queues.get(key)
@@ -150,29 +166,50 @@ class Matching:
             queue = self._queues[key] = _Queue()
         return queue
 
-    def _oldest_poll(self, queue: _Queue, name: str) -> str | None:
-        named = queue.polls.get(name) if name != ANY else None
-        wild = queue.polls.get(ANY)
-        # Polls that name the task come first: the others may take anything later.
-        for ids in (named, wild):
-            if ids:
-                return next(iter(ids))
-        return None
+    def _enqueue(self, task: QueuedTask) -> None:
+        self._arrivals += 1
+        place = (task.priority, self._arrivals, task)
+        self._tasks[task.key] = place
+        heapq.heappush(self._queue(task.queue_key).tasks.setdefault(task.name, []), place)
 
-    def _oldest_task(self, queue: _Queue, poll: node_pb2.Poll) -> QueuedTask | None:
-        names = poll.names or list(queue.tasks)
-        best: tuple[int, QueuedTask] | None = None
-        for name in names:
-            tasks = queue.tasks.get(name)
-            while tasks and self._tasks.get(tasks[0][1].key) is not tasks[0]:
-                tasks.popleft()
-            if not tasks:
+    def _next_poll(self, queue: _Queue, name: str) -> str | None:
+        # Polls that name the task come first: the others may take anything later.
+        lines = [line for line in (queue.polls.get(name), queue.polls.get(ANY)) if line]
+        heads = [next(iter(line)) for line in lines]
+        for poll_id in heads:
+            if poll_id not in self._open:
+                return poll_id
+        return heads[0] if heads else None
+
+    def _first_task(self, queue: _Queue, poll: node_pb2.Poll) -> QueuedTask | None:
+        best: _Place | None = None
+        for name in poll.names or list(queue.tasks):
+            heap = queue.tasks.get(name)
+            while heap and self._tasks.get(heap[0][2].key) is not heap[0]:
+                heapq.heappop(heap)
+            if not heap:
                 queue.tasks.pop(name, None)
-            elif best is None or tasks[0][0] < best[0]:
-                best = tasks[0]
-        return best[1] if best is not None else None
+            elif best is None or heap[0] < best:
+                best = heap[0]
+        return best[2] if best is not None else None
 
     def _matched(self, task: QueuedTask, poll_id: str) -> Match:
         waiting = self._polls[poll_id]
-        self.unpark(poll_id)
+        waiting.room -= 1
+        if waiting.room == 0:
+            self.unpark(poll_id)
+        else:
+            self._open.add(poll_id)
+            line = self._queue(task.queue_key).polls
+            for name in (task.name, ANY):
+                if poll_id in line.get(name, ()):
+                    line[name][poll_id] = line[name].pop(poll_id)  # behind those that got none
         return Match(task, waiting.node, waiting.poll)
+
+
+def _queue_of(poll: node_pb2.Poll) -> QueueKey:
+    return (poll.kind == node_pb2.Poll.KIND_ACTIVITY, poll.namespace, poll.task_queue)
+
+
+def _priority(task: QueuedTask) -> int:
+    return task.priority

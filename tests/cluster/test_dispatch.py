@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from raftflow.cluster.consensus.channel import PeerUnavailable
 from raftflow.cluster.consensus.types import Role
-from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, MOST_BEHIND, Dispatch
+from raftflow.cluster.dispatch import (
+    DEMAND_METHOD,
+    HEARTBEAT_METHOD,
+    MOST_BEHIND,
+    Dispatch,
+    Poll,
+    Task,
+)
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.forwarding import LeaderWatch
+from raftflow.cluster.nonces import granted_poll
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, Command, RecordHeartbeat, ReturnTask
-from raftflow.engine.describe import DecisionTask
+from raftflow.engine.commands import Batch, Command, EagerPoll, RecordHeartbeat, ReturnTask
 from raftflow.engine.effects import DeliverTask
-from raftflow.engine.ids import RunKey
+from raftflow.engine.ids import RunKey, TokenParts, format_token
 from raftflow.engine.limits import DEFAULT_LIMITS
 from raftflow.engine.rejections import Answer, Done
-from raftflow.engine.state import Changes, Run, RunStatus, Task, TaskState
+from raftflow.engine.state import (
+    Changes,
+    Run,
+    RunStatus,
+    Step,
+    StepKind,
+    StepStatus,
+    TaskState,
+)
+from raftflow.engine.state import Task as Work
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 RUN = RunKey("default", "w", "r")
+ORDERS = Poll(namespace="default", task_queue="default", names=("Order",), worker_id="w1")
 BATCH = Batch(index=1, term=1, time_ms=1, commands=(), limits=DEFAULT_LIMITS)
 
 
@@ -49,6 +67,8 @@ class FakeNode:
             node_id="n1",
             limits=DEFAULT_LIMITS,
             leader_wait_ms=300,
+            lease_ms=30_000,
+            decision_timeout_ms=10_000,
         )
 
     def elect(self, leader: str) -> None:
@@ -89,7 +109,7 @@ class FakeNode:
 
     def grant(self, poll_id: str, token: str = "token", held: str = "token") -> None:
         """Apply a grant of the run's decision; ``held`` is the token after the whole entry."""
-        task = Task(state=TaskState.LEASED, token=held)
+        task = Work(state=TaskState.LEASED, token=held)
         self.run = Run(
             key=RUN,
             workflow_type="Order",
@@ -102,12 +122,8 @@ class FakeNode:
         effect = DeliverTask(RUN, 0, token, "n1", poll_id)
         self.dispatch.on_applied(Applied((), (effect,), Changes()), BATCH)
 
-    def poll(self, timeout_ms: int = 5_000) -> asyncio.Task[DecisionTask | None]:
-        return asyncio.create_task(
-            self.dispatch.poll_decision(
-                "default", "default", ("Order",), "w1", timeout_ms=timeout_ms
-            )
-        )
+    def poll(self, timeout_ms: int = 5_000) -> asyncio.Task[list[Task]]:
+        return asyncio.create_task(self.dispatch.poll_decision(ORDERS, timeout_ms=timeout_ms))
 
     async def announced(self) -> node_pb2.Poll:
         await until(lambda: any(demand.parked for _, demand in self.demands))
@@ -127,8 +143,7 @@ async def test_a_poll_is_announced_and_its_grant_hands_over_the_task() -> None:
     assert (announced.namespace, list(announced.names)) == ("default", ["Order"])
     assert node.demands[0][0] == "n2"
     node.grant(announced.poll_id)
-    task = await poll
-    assert task is not None
+    (task,) = await poll
     assert (task.workflow_id, task.token) == ("w", "token")
     assert node.returned == []
 
@@ -192,14 +207,14 @@ async def test_what_could_not_be_announced_is_announced_when_the_peer_is_up() ->
     node.dispatch.on_peer_up("n2")
     announced = await node.announced()
     node.grant(announced.poll_id)
-    assert await poll is not None
+    assert await poll
 
 
 async def test_a_poll_that_ends_is_withdrawn() -> None:
     node = FakeNode()
     poll = node.poll(timeout_ms=30)
     announced = await node.announced()
-    assert await poll is None
+    assert await poll == []
     await until(lambda: any(demand.withdrawn for _, demand in node.demands))
     assert list(node.demands[-1][1].withdrawn) == [announced.poll_id]
 
@@ -208,7 +223,7 @@ async def test_a_grant_to_a_poll_that_has_gone_gives_the_task_back() -> None:
     node = FakeNode()
     poll = node.poll(timeout_ms=30)
     announced = await node.announced()
-    assert await poll is None
+    assert await poll == []
     node.grant(announced.poll_id)
     await until(lambda: node.returned)
     assert node.returned == [ReturnTask(namespace="default", workflow_id="w", token="token")]
@@ -242,8 +257,135 @@ async def test_a_grant_overtaken_in_its_own_entry_leaves_the_poll_waiting() -> N
     again = await node.announced()
     assert again.poll_id == announced.poll_id
     node.grant(again.poll_id)
-    assert await poll is not None
+    assert await poll
     assert node.returned == []
+
+
+async def test_a_poll_for_several_gets_all_that_one_entry_brings_and_no_more() -> None:
+    node = FakeNode()
+    poll = asyncio.create_task(
+        node.dispatch.poll_decision(replace(ORDERS, most=3), timeout_ms=5_000)
+    )
+    announced = await node.announced()
+    assert announced.max == 3
+    node.grant(announced.poll_id)
+    node.grant(announced.poll_id)  # another entry, before the caller has its answer
+    assert len(await poll) == 1
+    await until(lambda: node.returned)
+
+
+async def test_tasks_of_one_entry_come_together() -> None:
+    node = FakeNode()
+    poll = asyncio.create_task(
+        node.dispatch.poll_activity(replace(ORDERS, most=3, names=()), timeout_ms=5_000)
+    )
+    announced = await node.announced()
+    effects = tuple(DeliverTask(RUN, n, f"t{n}", "n1", announced.poll_id) for n in (1, 2, 3))
+    node.run = run_with(activities(leased=("t1", "", "t3")))
+    node.dispatch.on_applied(Applied((), effects, Changes()), BATCH)
+    assert [task.token for task in await poll] == ["t1", "t3"]  # the second was overtaken
+    assert node.returned == []
+
+
+def activities(leased: tuple[str, ...]) -> list[Step]:
+    return [
+        Step(
+            sequence=number,
+            kind=StepKind.ACTIVITY,
+            name="charge",
+            status=StepStatus.SCHEDULED,
+            scheduled_event_id=number,
+            scheduled_ms=1,
+            task=Work(state=TaskState.LEASED if token else TaskState.NONE, token=token),
+        )
+        for number, token in enumerate(leased, start=1)
+    ]
+
+
+def run_with(steps: list[Step]) -> Run:
+    return Run(
+        key=RUN,
+        workflow_type="Order",
+        task_queue="default",
+        status=RunStatus.RUNNING,
+        started_ms=1,
+        updated_ms=1,
+        steps=steps,
+    )
+
+
+class Completion:
+    """A completion whose entry the test applies when it likes."""
+
+    def __init__(self, node: FakeNode, request_id: str = "") -> None:
+        self.asked: asyncio.Future[EagerPoll] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
+        poll = replace(ORDERS, names=("charge",), most=2, request_id=request_id)
+        self.call = asyncio.create_task(node.dispatch.eager_activity(poll, self.complete))
+
+    async def complete(self, eager: EagerPoll) -> tuple[str, ...]:
+        self.asked.set_result(eager)
+        return await self.answer
+
+
+async def test_an_eager_poll_takes_what_its_completion_queued() -> None:
+    node = FakeNode()
+    completion = Completion(node, request_id="q7")
+    eager = await completion.asked
+    assert (eager.node, eager.names, eager.limit, eager.duration_ms) == (
+        "n1",
+        ("charge",),
+        2,
+        30_000,
+    )
+    token = format_token(TokenParts("default", "r", 1, eager.nonce))
+    assert granted_poll(token) == ("q7", eager.poll_id)
+    completion.answer.set_result((token,))
+    await asyncio.sleep(0.01)
+    assert node.demands == []  # no leader hears of it
+    assert node.dispatch.parked(node_pb2.Poll.KIND_ACTIVITY) == 0
+    node.run = run_with(activities(leased=(token,)))
+    effect = DeliverTask(RUN, 1, token, "n1", eager.poll_id)
+    node.dispatch.on_applied(Applied((), (effect,), Changes()), BATCH)  # we follow a bit later
+    assert [task.token for task in await completion.call] == [token]
+
+
+async def test_an_eager_poll_that_got_nothing_does_not_wait() -> None:
+    node = FakeNode()
+    completion = Completion(node)
+    await completion.asked
+    completion.answer.set_result(())
+    assert await completion.call == []
+
+
+async def test_a_caller_that_goes_gives_its_eager_tasks_back() -> None:
+    for late in (False, True):
+        node = FakeNode()
+        completion = Completion(node)
+        eager = await completion.asked
+        node.run = run_with(activities(leased=("t1",)))
+        applied = Applied((), (DeliverTask(RUN, 1, "t1", "n1", eager.poll_id),), Changes())
+        if not late:
+            node.dispatch.on_applied(applied, BATCH)
+        completion.call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await completion.call
+        if late:
+            node.dispatch.on_applied(applied, BATCH)
+        await until(lambda node=node: node.returned)
+        assert node.returned == [ReturnTask(namespace="default", workflow_id="w", token="t1")]
+
+
+async def test_an_eager_grant_overtaken_in_its_own_entry_hands_over_nothing() -> None:
+    node = FakeNode()
+    completion = Completion(node)
+    eager = await completion.asked
+    node.run = run_with(activities(leased=("",)))
+    effect = DeliverTask(RUN, 1, "t1", "n1", eager.poll_id)
+    node.dispatch.on_applied(Applied((), (effect,), Changes()), BATCH)
+    completion.answer.set_result(("t1",))
+    assert await completion.call == []
+    assert node.demands == []
 
 
 async def beat(node: FakeNode, details: bytes | None = None) -> None:

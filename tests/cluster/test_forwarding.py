@@ -209,6 +209,10 @@ async def test_finished_work_waits_for_room(leader: str) -> None:
     refusal = full if leader == "n1" else PeerError("OVERLOADED", "proposals_pending")
     cluster.outcomes = [refusal, Done()]
     assert await make(cluster).execute(COMPLETION) == Done()
+    cluster.outcomes = [refusal]
+    with pytest.raises(Unavailable, match="no room") as gave_up:
+        await make(cluster, leader_wait_ms=100).execute(COMPLETION)
+    assert (gave_up.value.maybe_applied, gave_up.value.retry_after_ms) == (False, 200)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ class Node:
         self.fault_always = ""
         self.leader_http = ""
         self.served: list[str] = []
+        self.queries: list[dict[str, str]] = []
         self.headers: Any = {}
         self.connections = 0
         self.dead = False
@@ -105,6 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         node.served.append(f"{self.command} {parts.path}")
         node.headers = self.headers
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        node.queries.append(query)
         fault = node.fault_for(parts.path)
         if self._misbehave(fault):
             return

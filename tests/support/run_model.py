@@ -81,12 +81,12 @@ class RunModel:
             begun = [e for e in self.events if e["type"] in BEGINS.values()]
             assert command["sequence"] == len(begun) + 1, "sequences are dense"
             self.add(BEGINS[kind], **{k: v for k, v in command.items() if k != "type"})
-            if kind == "await_signal":
-                self._waits[command["sequence"]] = command["signal_name"]
             if kind != "record_marker":
                 self._open[command["sequence"]] = BEGINS[kind]
-            if command["sequence"] not in cancelled_here:
-                self._match_signals()
+            if kind == "await_signal":
+                self._waits[command["sequence"]] = command["signal_name"]
+                if command["sequence"] not in cancelled_here:  # else it takes none
+                    self._match_signals([command["sequence"]])
         elif kind == "cancel_step":
             if command["sequence"] in self._open:
                 self._close(command["sequence"])
@@ -131,12 +131,12 @@ class RunModel:
 
     def signal(self, name: str, payload: str = "") -> None:
         self._signals.append((name, self.add("SignalReceived", name=name, payload=payload)))
-        self._match_signals()
+        self._match_signals(sorted(self._waits))
 
-    def _match_signals(self) -> None:
+    def _match_signals(self, waits: list[int]) -> None:
         for name, event_id in list(self._signals):
-            for sequence, wanted in sorted(self._waits.items()):
-                if wanted == name:
+            for sequence in waits:
+                if self._waits.get(sequence) == name:
                     self._signals.remove((name, event_id))
                     self._close(sequence)
                     self.add("SignalConsumed", sequence=sequence, signal_event_id=event_id)
@@ -153,7 +153,7 @@ class RunModel:
         self.decide()
         while not self.closed:
             self._happen(chance, signals=signals, cancel=cancel)
-            while self.open() and chance.random() < 0.4:
+            while self.open() and chance.random() < 0.6:
                 self._happen(chance, signals=signals, cancel=cancel)
             self.decide()
 

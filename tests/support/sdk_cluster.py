@@ -52,6 +52,7 @@ class FakeCluster:
         self.heartbeats: list[dict[str, Any]] = []
         self.polls: list[dict[str, str]] = []
         self.refusals: deque[tuple[str, Refused]] = deque()
+        self.handed: dict[str, list[tuple[FakeRun, dict[str, Any] | None]]] = {}
         self._serial = 0
 
     # -- what tests do directly --
@@ -132,11 +133,13 @@ class FakeCluster:
                 self.types.update(body["workflow_types"])
                 return {}
             case "GET", ["workflow-tasks"]:
-                return self._poll(lambda: self._decision(query["types"].split(",")), gone)
+                types = query["types"].split(",")
+                return self._tasks(lambda: self._decision(types), query, gone)
             case "POST", ["workflow-tasks", "complete"]:
                 return self._decided(body)
             case "GET", ["activity-tasks"]:
-                return self._poll(lambda: self._activity(query["activities"].split(",")), gone)
+                names = query["activities"].split(",")
+                return self._tasks(lambda: self._activity(names), query, gone)
             case "POST", ["activity-tasks", "complete"]:
                 return self._completed(body)
             case "POST", ["activity-tasks", "heartbeat"]:
@@ -199,8 +202,25 @@ class FakeCluster:
             self.changed.wait(0.02)
         return None
 
-    def _decision(self, types: list[str]) -> Any:
-        for run in self.runs.values():
+    def _tasks(
+        self, take: Callable[[], Any], query: dict[str, str], gone: Callable[[], bool]
+    ) -> Any:
+        for run, step in self.handed.pop(query.get("request_id", ""), ()):
+            self._give_back(run, step)
+        first = self._poll(take, gone)
+        most = int(query.get("max", 1))
+        if first is None or most == 1:
+            return first
+        return {"tasks": [first, *self._more(take, most - 1)]}
+
+    def _more(self, take: Callable[[], Any], most: int) -> list[Any]:
+        found: list[Any] = []
+        while len(found) < most and (task := take()) is not None:
+            found.append(task)
+        return found
+
+    def _decision(self, types: list[str], only: FakeRun | None = None) -> Any:
+        for run in self.runs.values() if only is None else (only,):
             self._fire(run)
             open_ = run.status in ("WAITING", "RUNNING")
             if open_ and run.needs_decision and not run.decision_out and run.workflow_type in types:
@@ -234,7 +254,14 @@ class FakeCluster:
             return {}
         for command in body["commands"]:
             self._apply(run, command)
-        return {}
+        eager = body.get("eager")
+        if not eager:
+            return {}
+        names = eager["activities"]
+        found = self._more(lambda: self._activity(names, run), eager["max"])
+        steps = [run.steps[task["sequence"] - 1] for task in found]
+        self.handed[eager["request_id"]] = [(run, step) for step in steps]
+        return {"activity_tasks": found}
 
     def _apply(self, run: FakeRun, command: dict[str, Any]) -> None:
         kind = command["type"]
@@ -275,8 +302,8 @@ class FakeCluster:
         step.update(outcome, status=status, resolved_event_id=run.history_length)
         run.needs_decision = True
 
-    def _activity(self, names: list[str]) -> Any:
-        for run in self.runs.values():
+    def _activity(self, names: list[str], only: FakeRun | None = None) -> Any:
+        for run in self.runs.values() if only is None else (only,):
             if run.status not in ("WAITING", "RUNNING"):
                 continue
             for step in run.steps:
@@ -326,14 +353,31 @@ class FakeCluster:
         if "error" not in body:
             output = {k: v for k, v in body.items() if k.startswith("output")}
             self._resolve(run, step, "COMPLETED", output)
-            return {}
+            return self._next_decision(run, body)
         policy = step.get("retry_policy", {"max_attempts": 1, "initial_backoff_ms": 0})
         if step["attempts"] < policy["max_attempts"] and not body.get("non_retryable"):
             step["due"] = time.monotonic() + policy["initial_backoff_ms"] / 1000
             return {}
         failure = {k: v for k, v in body.items() if k in ("error", "error_type", "non_retryable")}
         self._resolve(run, step, "FAILED", failure)
-        return {}
+        return self._next_decision(run, body)
+
+    def _next_decision(self, run: FakeRun, body: Any) -> Any:
+        """For a completion that takes the run's next workflow task in its answer."""
+        eager = body.get("eager")
+        task = self._decision(eager["types"], run) if eager else None
+        if task is None:
+            return {}
+        self.handed[eager["request_id"]] = [(run, None)]
+        return {"workflow_task": task}
+
+    def _give_back(self, run: FakeRun, step: dict[str, Any] | None) -> None:
+        """The caller asks again: what its lost answer held goes back."""
+        if step is None:
+            run.decision_out, run.needs_decision = "", True
+        elif self.leases.pop(step["token"], None) is not None:
+            step["token"] = ""
+            step["attempts"] -= 1
 
     def _heartbeat(self, body: Any) -> Any:
         self.heartbeats.append(body)

@@ -23,17 +23,18 @@ from engine_harness import (
 )
 
 from raftflow.cluster.api.server import ApiServer
-from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.services import CompleteWith, NodeServices
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, Command, ReturnTask
+from raftflow.engine.commands import Batch, Command, EagerPoll, ReturnTask
 from raftflow.engine.describe import activity_task, decision_task, lease_fate
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
 from raftflow.engine.rejections import Answer, Granted
@@ -45,11 +46,9 @@ START_MS = 1_750_000_000_000
 @dataclass(slots=True)
 class Parked:
     kind: str
-    namespace: str
-    task_queue: str
-    names: tuple[str, ...]
-    worker_id: str
+    poll: Poll
     future: asyncio.Future[Any]
+    tasks: list[Any] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -135,55 +134,62 @@ class SingleNode:
 
     # ---- dispatch -----------------------------------------------------------------------------
 
-    async def poll_decision(
-        self,
-        namespace: str,
-        task_queue: str,
-        types: tuple[str, ...],
-        worker_id: str,
-        *,
-        request_id: str = "",
-        timeout_ms: int,
-    ) -> Any | None:
-        return await self.park("decision", namespace, task_queue, types, worker_id, timeout_ms)
+    async def poll_decision(self, poll: Poll, *, timeout_ms: int) -> Sequence[Any]:
+        return await self.park("decision", poll, timeout_ms)
 
-    async def poll_activity(
-        self,
-        namespace: str,
-        task_queue: str,
-        names: tuple[str, ...],
-        worker_id: str,
-        *,
-        request_id: str = "",
-        timeout_ms: int,
-    ) -> Any | None:
-        return await self.park("activity", namespace, task_queue, names, worker_id, timeout_ms)
+    async def poll_activity(self, poll: Poll, *, timeout_ms: int) -> Sequence[Any]:
+        return await self.park("activity", poll, timeout_ms)
 
-    async def park(
-        self,
-        kind: str,
-        namespace: str,
-        task_queue: str,
-        names: tuple[str, ...],
-        worker_id: str,
-        timeout_ms: int,
-    ) -> Any | None:
+    async def eager_decision(self, poll: Poll, complete: CompleteWith) -> Sequence[Any]:
+        return await self.take(poll, complete)
+
+    async def eager_activity(self, poll: Poll, complete: CompleteWith) -> Sequence[Any]:
+        return await self.take(poll, complete)
+
+    async def take(self, poll: Poll, complete: CompleteWith) -> Sequence[Any]:
+        nonce = f"n{next(self.nonces)}"
+        eager = EagerPoll(
+            node="n1",
+            poll_id=nonce,
+            nonce=nonce,
+            worker_id=poll.worker_id,
+            names=poll.names,
+            task_queue=poll.task_queue,
+            duration_ms=30_000,
+            limit=poll.most,
+        )
+        return [self.task(poll.namespace, token) for token in await complete(eager)]
+
+    def task(self, namespace: str, token: str) -> Any:
+        parts = parse_token(token)
+        assert parts is not None
+        (run,) = (
+            run
+            for key in self.harness.rows.runs
+            if (key.namespace, key.run_id) == (namespace, parts.run_id)
+            and (run := self.harness.rows.load_run(key)) is not None
+        )
+        if run.decision.token == token:
+            return decision_task(run, self.harness.limits)
+        return activity_task(run, run.steps[parts.number - 1])
+
+    async def park(self, kind: str, poll: Poll, timeout_ms: int) -> Sequence[Any]:
+        """Hand out what there is when something is there; all of it, up to what is wanted."""
         self.check()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        parked = Parked(kind, namespace, task_queue, names, worker_id, future)
+        parked = Parked(kind, poll, future)
         self.parked.append(parked)
         self.match()
         try:
             await asyncio.wait({future}, timeout=timeout_ms / 1_000)
         except asyncio.CancelledError:
-            if future.done():
-                task = future.result()
+            for task in parked.tasks:
                 self.return_task(task.namespace, task.workflow_id, task.token)
             raise
         finally:
             if parked in self.parked:
                 self.parked.remove(parked)
-        return future.result() if future.done() else None
+        return parked.tasks
 
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         self.returned.append(token)
@@ -230,29 +236,26 @@ class SingleNode:
         return False
 
     def _poll(self, kind: str, key: RunKey, task_queue: str, name: str) -> Parked | None:
-        for poll in self.parked:
-            fits = poll.kind == kind and poll.namespace == key.namespace
-            fits = fits and poll.task_queue == task_queue and not poll.future.done()
+        for parked in self.parked:
+            poll = parked.poll
+            fits = parked.kind == kind and poll.namespace == key.namespace
+            fits = fits and poll.task_queue == task_queue and len(parked.tasks) < poll.most
             if fits and (not poll.names or name in poll.names):
-                return poll
+                return parked
         return None
 
-    def _grant(self, poll: Parked, run: Run, sequence: int) -> None:
+    def _grant(self, parked: Parked, run: Run, sequence: int) -> None:
         nonce = f"n{next(self.nonces)}"
         command = (
             grant_activity(run, sequence, nonce=nonce)
             if sequence
             else grant_decision(run, nonce=nonce)
         )
-        assert isinstance(self.apply(command), Granted)
-        granted = self.harness.rows.load_run(run.key)
-        assert granted is not None
-        self.parked.remove(poll)
-        poll.future.set_result(
-            activity_task(granted, granted.steps[sequence - 1])
-            if sequence
-            else decision_task(granted, self.harness.limits)
-        )
+        answer = self.apply(command)
+        assert isinstance(answer, Granted)
+        parked.tasks.append(self.task(run.key.namespace, answer.token))
+        if not parked.future.done():
+            parked.future.set_result(None)
 
     # ---- replica, store -----------------------------------------------------------------------
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, of_rejection, of_unavailable
-from raftflow.cluster.errors import Overloaded, Unavailable
+from raftflow.cluster.errors import Unavailable
 from raftflow.engine.commands import Command, RegisterTypes
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.rejections import Done, Granted, Rejection, Started
-
-_MAX_PAUSE_MS = 200
 
 
 async def execute(node: NodeServices, command: Command) -> Started | Done | Granted:
@@ -28,22 +25,6 @@ async def execute(node: NodeServices, command: Command) -> Started | Done | Gran
     if isinstance(answer, Rejection):
         raise of_rejection(answer)
     return answer
-
-
-async def execute_patiently(node: NodeServices, command: Command) -> None:
-    """What a worker has done is never turned away for want of room: it waits as long as a call
-    waits for a leader, and is then told that nobody could be had."""
-    loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + node.config.leader_wait_ms / 1_000
-    while True:
-        try:
-            await execute(node, command)
-            return
-        except Overloaded as error:
-            pause_s = min(error.retry_after_ms, _MAX_PAUSE_MS) / 1_000
-            if loop.time() + pause_s > give_up_at:
-                raise Unavailable(error.message, retry_after_ms=error.retry_after_ms) from None
-        await asyncio.sleep(pause_s)
 
 
 async def check_namespace(node: NodeServices, namespace: str) -> None:

@@ -53,9 +53,9 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
 
-    def fields(self) -> Fields:
+    def fields(self, *, strict: bool = True) -> Fields:
         assert self.route.body is not None
-        return Fields(parse_object(self.body), self.route.body.names)
+        return Fields(parse_object(self.body), self.route.body.names, strict=strict)
 
     def query(self) -> dict[str, str]:
         if not self.query_text:

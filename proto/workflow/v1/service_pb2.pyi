@@ -23,6 +23,12 @@ class ParentClosePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PARENT_CLOSE_POLICY_TERMINATE: _ClassVar[ParentClosePolicy]
     PARENT_CLOSE_POLICY_REQUEST_CANCEL: _ClassVar[ParentClosePolicy]
     PARENT_CLOSE_POLICY_ABANDON: _ClassVar[ParentClosePolicy]
+
+class TaskKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_KIND_UNSPECIFIED: _ClassVar[TaskKind]
+    TASK_KIND_ACTIVITY: _ClassVar[TaskKind]
+    TASK_KIND_WORKFLOW: _ClassVar[TaskKind]
 ID_REUSE_POLICY_REJECT_DUPLICATE: IdReusePolicy
 ID_REUSE_POLICY_ALLOW_DUPLICATE: IdReusePolicy
 ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY: IdReusePolicy
@@ -31,23 +37,28 @@ ID_CONFLICT_POLICY_USE_EXISTING: IdConflictPolicy
 PARENT_CLOSE_POLICY_TERMINATE: ParentClosePolicy
 PARENT_CLOSE_POLICY_REQUEST_CANCEL: ParentClosePolicy
 PARENT_CLOSE_POLICY_ABANDON: ParentClosePolicy
+TASK_KIND_UNSPECIFIED: TaskKind
+TASK_KIND_ACTIVITY: TaskKind
+TASK_KIND_WORKFLOW: TaskKind
 
 class PollTaskRequest(_message.Message):
-    __slots__ = ("worker_id", "activities", "task_queue", "namespace", "request_id")
+    __slots__ = ("worker_id", "activities", "task_queue", "namespace", "request_id", "max")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     ACTIVITIES_FIELD_NUMBER: _ClassVar[int]
     TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     activities: _containers.RepeatedScalarFieldContainer[str]
     task_queue: str
     namespace: str
     request_id: str
-    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    max: int
+    def __init__(self, worker_id: _Optional[str] = ..., activities: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., max: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("workflow_id", "run_id", "step_name", "sequence", "input", "lease_token", "lease_duration_ms", "attempt", "start_to_close_timeout_ms", "heartbeat_details", "traceparent", "tracestate", "workflow_type")
+    __slots__ = ("workflow_id", "run_id", "step_name", "sequence", "input", "lease_token", "lease_duration_ms", "attempt", "start_to_close_timeout_ms", "heartbeat_details", "traceparent", "tracestate", "workflow_type", "more")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +72,7 @@ class Task(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     TRACESTATE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     run_id: str
     step_name: str
@@ -74,10 +86,11 @@ class Task(_message.Message):
     traceparent: str
     tracestate: str
     workflow_type: str
-    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., lease_token: _Optional[str] = ..., lease_duration_ms: _Optional[int] = ..., attempt: _Optional[int] = ..., start_to_close_timeout_ms: _Optional[int] = ..., heartbeat_details: _Optional[bytes] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_type: _Optional[str] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[Task]
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., input: _Optional[bytes] = ..., lease_token: _Optional[str] = ..., lease_duration_ms: _Optional[int] = ..., attempt: _Optional[int] = ..., start_to_close_timeout_ms: _Optional[int] = ..., heartbeat_details: _Optional[bytes] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., workflow_type: _Optional[str] = ..., more: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
 
 class CompleteTaskRequest(_message.Message):
-    __slots__ = ("workflow_id", "step_name", "sequence", "lease_token", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms", "namespace", "request_id")
+    __slots__ = ("workflow_id", "step_name", "sequence", "lease_token", "output", "error", "error_type", "non_retryable", "next_retry_delay_ms", "namespace", "request_id", "eager")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_NAME_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +102,7 @@ class CompleteTaskRequest(_message.Message):
     NEXT_RETRY_DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EAGER_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     step_name: str
     sequence: int
@@ -100,11 +114,28 @@ class CompleteTaskRequest(_message.Message):
     next_retry_delay_ms: int
     namespace: str
     request_id: str
-    def __init__(self, workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    eager: EagerPoll
+    def __init__(self, workflow_id: _Optional[str] = ..., step_name: _Optional[str] = ..., sequence: _Optional[int] = ..., lease_token: _Optional[str] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., non_retryable: bool = ..., next_retry_delay_ms: _Optional[int] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., eager: _Optional[_Union[EagerPoll, _Mapping]] = ...) -> None: ...
 
 class CompleteTaskResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("workflow_task",)
+    WORKFLOW_TASK_FIELD_NUMBER: _ClassVar[int]
+    workflow_task: WorkflowTask
+    def __init__(self, workflow_task: _Optional[_Union[WorkflowTask, _Mapping]] = ...) -> None: ...
+
+class EagerPoll(_message.Message):
+    __slots__ = ("worker_id", "names", "task_queue", "max", "request_id")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    max: int
+    request_id: str
+    def __init__(self, worker_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., max: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("workflow_id", "lease_token", "worker_id", "details", "namespace", "request_id")
@@ -551,21 +582,23 @@ class RegisterWorkflowTypesResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class PollWorkflowTaskRequest(_message.Message):
-    __slots__ = ("worker_id", "types", "task_queue", "namespace", "request_id")
+    __slots__ = ("worker_id", "types", "task_queue", "namespace", "request_id", "max")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     types: _containers.RepeatedScalarFieldContainer[str]
     task_queue: str
     namespace: str
     request_id: str
-    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    max: int
+    def __init__(self, worker_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., max: _Optional[int] = ...) -> None: ...
 
 class WorkflowTask(_message.Message):
-    __slots__ = ("workflow_id", "run_id", "workflow_type", "task_token", "history_length", "input", "started_ms", "traceparent", "tracestate", "suggest_continue_as_new_at", "steps", "signals", "cancel_requested_event_id", "cancel_requested_ms", "cancel_reason")
+    __slots__ = ("workflow_id", "run_id", "workflow_type", "task_token", "history_length", "input", "started_ms", "traceparent", "tracestate", "suggest_continue_as_new_at", "steps", "signals", "cancel_requested_event_id", "cancel_requested_ms", "cancel_reason", "more")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -581,6 +614,7 @@ class WorkflowTask(_message.Message):
     CANCEL_REQUESTED_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REQUESTED_MS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     run_id: str
     workflow_type: str
@@ -596,10 +630,11 @@ class WorkflowTask(_message.Message):
     cancel_requested_event_id: int
     cancel_requested_ms: int
     cancel_reason: str
-    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_token: _Optional[str] = ..., history_length: _Optional[int] = ..., input: _Optional[bytes] = ..., started_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., suggest_continue_as_new_at: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., cancel_requested_event_id: _Optional[int] = ..., cancel_requested_ms: _Optional[int] = ..., cancel_reason: _Optional[str] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[WorkflowTask]
+    def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_token: _Optional[str] = ..., history_length: _Optional[int] = ..., input: _Optional[bytes] = ..., started_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., suggest_continue_as_new_at: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., cancel_requested_event_id: _Optional[int] = ..., cancel_requested_ms: _Optional[int] = ..., cancel_reason: _Optional[str] = ..., more: _Optional[_Iterable[_Union[WorkflowTask, _Mapping]]] = ...) -> None: ...
 
 class CompleteWorkflowTaskRequest(_message.Message):
-    __slots__ = ("workflow_id", "task_token", "commands", "replay_error", "replay_error_kind", "namespace", "request_id")
+    __slots__ = ("workflow_id", "task_token", "commands", "replay_error", "replay_error_kind", "namespace", "request_id", "eager")
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
@@ -607,6 +642,7 @@ class CompleteWorkflowTaskRequest(_message.Message):
     REPLAY_ERROR_KIND_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EAGER_FIELD_NUMBER: _ClassVar[int]
     workflow_id: str
     task_token: str
     commands: _containers.RepeatedCompositeFieldContainer[Command]
@@ -614,11 +650,14 @@ class CompleteWorkflowTaskRequest(_message.Message):
     replay_error_kind: str
     namespace: str
     request_id: str
-    def __init__(self, workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., replay_error: _Optional[str] = ..., replay_error_kind: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    eager: EagerPoll
+    def __init__(self, workflow_id: _Optional[str] = ..., task_token: _Optional[str] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ..., replay_error: _Optional[str] = ..., replay_error_kind: _Optional[str] = ..., namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., eager: _Optional[_Union[EagerPoll, _Mapping]] = ...) -> None: ...
 
 class CompleteWorkflowTaskResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("activity_tasks",)
+    ACTIVITY_TASKS_FIELD_NUMBER: _ClassVar[int]
+    activity_tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    def __init__(self, activity_tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
     __slots__ = ("schedule_activity", "start_timer", "await_signal", "complete_workflow", "fail_workflow", "record_marker", "start_child_workflow", "cancel_step", "continue_as_new", "upsert_search_attributes")
@@ -830,3 +869,110 @@ class ListNamespacesResponse(_message.Message):
     NAMESPACES_FIELD_NUMBER: _ClassVar[int]
     namespaces: _containers.RepeatedCompositeFieldContainer[Namespace]
     def __init__(self, namespaces: _Optional[_Iterable[_Union[Namespace, _Mapping]]] = ...) -> None: ...
+
+class WorkerMessage(_message.Message):
+    __slots__ = ("id", "demand", "received", "complete_task", "complete_workflow_task", "heartbeat")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_TASK_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_WORKFLOW_TASK_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    demand: WorkerDemand
+    received: BatchReceived
+    complete_task: CompleteTaskRequest
+    complete_workflow_task: CompleteWorkflowTaskRequest
+    heartbeat: HeartbeatRequest
+    def __init__(self, id: _Optional[int] = ..., demand: _Optional[_Union[WorkerDemand, _Mapping]] = ..., received: _Optional[_Union[BatchReceived, _Mapping]] = ..., complete_task: _Optional[_Union[CompleteTaskRequest, _Mapping]] = ..., complete_workflow_task: _Optional[_Union[CompleteWorkflowTaskRequest, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ...) -> None: ...
+
+class WorkerDemand(_message.Message):
+    __slots__ = ("demand_id", "kind", "names", "task_queue", "worker_id", "in_flight", "received", "namespace")
+    DEMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    TASK_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    demand_id: str
+    kind: TaskKind
+    names: _containers.RepeatedScalarFieldContainer[str]
+    task_queue: str
+    worker_id: str
+    in_flight: int
+    received: int
+    namespace: str
+    def __init__(self, demand_id: _Optional[str] = ..., kind: _Optional[_Union[TaskKind, str]] = ..., names: _Optional[_Iterable[str]] = ..., task_queue: _Optional[str] = ..., worker_id: _Optional[str] = ..., in_flight: _Optional[int] = ..., received: _Optional[int] = ..., namespace: _Optional[str] = ...) -> None: ...
+
+class BatchReceived(_message.Message):
+    __slots__ = ("demand_id", "number")
+    DEMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    demand_id: str
+    number: int
+    def __init__(self, demand_id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class NodeMessage(_message.Message):
+    __slots__ = ("id", "outcome", "tasks", "lease_ended")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ENDED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    outcome: CallOutcome
+    tasks: TaskBatch
+    lease_ended: LeaseEnded
+    def __init__(self, id: _Optional[int] = ..., outcome: _Optional[_Union[CallOutcome, _Mapping]] = ..., tasks: _Optional[_Union[TaskBatch, _Mapping]] = ..., lease_ended: _Optional[_Union[LeaseEnded, _Mapping]] = ...) -> None: ...
+
+class CallOutcome(_message.Message):
+    __slots__ = ("error", "complete_task", "complete_workflow_task")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_TASK_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_WORKFLOW_TASK_FIELD_NUMBER: _ClassVar[int]
+    error: CallError
+    complete_task: CompleteTaskResponse
+    complete_workflow_task: CompleteWorkflowTaskResponse
+    def __init__(self, error: _Optional[_Union[CallError, _Mapping]] = ..., complete_task: _Optional[_Union[CompleteTaskResponse, _Mapping]] = ..., complete_workflow_task: _Optional[_Union[CompleteWorkflowTaskResponse, _Mapping]] = ...) -> None: ...
+
+class CallError(_message.Message):
+    __slots__ = ("code", "message", "reason", "metadata")
+    class MetadataEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    reason: str
+    metadata: _containers.ScalarMap[str, str]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class TaskBatch(_message.Message):
+    __slots__ = ("demand_id", "number", "activity_tasks", "workflow_tasks")
+    DEMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_TASKS_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_TASKS_FIELD_NUMBER: _ClassVar[int]
+    demand_id: str
+    number: int
+    activity_tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    workflow_tasks: _containers.RepeatedCompositeFieldContainer[WorkflowTask]
+    def __init__(self, demand_id: _Optional[str] = ..., number: _Optional[int] = ..., activity_tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., workflow_tasks: _Optional[_Iterable[_Union[WorkflowTask, _Mapping]]] = ...) -> None: ...
+
+class LeaseEnded(_message.Message):
+    __slots__ = ("workflow_id", "token", "cancelled")
+    WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    workflow_id: str
+    token: str
+    cancelled: bool
+    def __init__(self, workflow_id: _Optional[str] = ..., token: _Optional[str] = ..., cancelled: bool = ...) -> None: ...

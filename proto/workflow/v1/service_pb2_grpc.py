@@ -129,6 +129,11 @@ class WorkflowServiceStub(object):
                 request_serializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskResponse.FromString,
                 _registered_method=True)
+        self.WorkerStream = channel.stream_stream(
+                '/workflow.v1.WorkflowService/WorkerStream',
+                request_serializer=workflow_dot_v1_dot_service__pb2.WorkerMessage.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.NodeMessage.FromString,
+                _registered_method=True)
 
 
 class WorkflowServiceServicer(object):
@@ -254,6 +259,13 @@ class WorkflowServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WorkerStream(self, request_iterator, context):
+        """Both kinds of tasks, many at once over one connection: see "worker streams" below.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkflowServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -351,6 +363,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.CompleteWorkflowTask,
                     request_deserializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskResponse.SerializeToString,
+            ),
+            'WorkerStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.WorkerStream,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.WorkerMessage.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.NodeMessage.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -866,6 +883,33 @@ class WorkflowService(object):
             '/workflow.v1.WorkflowService/CompleteWorkflowTask',
             workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskRequest.SerializeToString,
             workflow_dot_v1_dot_service__pb2.CompleteWorkflowTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WorkerStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/workflow.v1.WorkflowService/WorkerStream',
+            workflow_dot_v1_dot_service__pb2.WorkerMessage.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.NodeMessage.FromString,
             options,
             channel_credentials,
             insecure,

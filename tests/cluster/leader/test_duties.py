@@ -11,9 +11,10 @@ import pytest
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import Unavailable
-from raftflow.cluster.leader.duties import Duties, DutyTimes
-from raftflow.cluster.leader.leases import nonce_for
+from raftflow.cluster.leader.duties import Duties
+from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.nonces import nonce_for
 from raftflow.cluster.store.views import MessagePage, OpenTask, TaskPage
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (

@@ -1,5 +1,7 @@
 """What is foreseen is what the engine then offers; and it is granted within the same entry."""
 
+from dataclasses import replace
+
 from engine_harness import EngineHarness, activity, complete_decision, signal, start
 
 from raftflow.cluster.leader.foresight import tasks_after
@@ -8,10 +10,12 @@ from raftflow.engine.commands import (
     Command,
     CompleteActivity,
     CompleteWorkflow,
+    ContinueAsNew,
+    EagerPoll,
     FireTimer,
     StartTimer,
 )
-from raftflow.engine.effects import OfferActivity, OfferDecision
+from raftflow.engine.effects import HoldLease, OfferActivity, OfferDecision
 from raftflow.engine.ids import WorkflowKey
 from raftflow.engine.state import Run
 
@@ -31,6 +35,8 @@ def foreseen_and_offered(engine: EngineHarness, command: Command) -> list[tuple[
             offered.append((effect.run.workflow_id, 0, effect.workflow_type))
         elif isinstance(effect, OfferActivity):
             offered.append((effect.run.workflow_id, effect.sequence, effect.step_name))
+        elif isinstance(effect, HoldLease):  # taken at once by an eager poll
+            offered = [each for each in offered if each[:2] != (effect.run[1], effect.sequence)]
     assert foreseen == offered, (command, foreseen, offered)
     return offered
 
@@ -80,6 +86,44 @@ def test_the_life_of_a_run_is_foreseen() -> None:
     end = complete_decision("w", engine.grant_decision("w"), CompleteWorkflow(output=b""))
     assert foreseen_and_offered(engine, end) == []
     assert foreseen_and_offered(engine, signal("w", "go")) == []
+
+
+def eager(*names: str, limit: int = 1, task_queue: str = "default") -> EagerPoll:
+    return EagerPoll(
+        node="n1",
+        poll_id="p.1",
+        nonce="n",
+        worker_id="w1",
+        names=names,
+        task_queue=task_queue,
+        duration_ms=30_000,
+        limit=limit,
+    )
+
+
+def test_what_the_caller_takes_in_its_answer_is_nobody_elses() -> None:
+    engine = EngineHarness()
+    engine.register("Order")
+    engine.do(start("w", "Order", run_id="r1"))
+    urgent = replace(activity(3, "pay"), priority=1)
+    commands = (activity(1, "pay"), activity(2, "ship"), urgent)
+    decision = complete_decision("w", engine.grant_decision("w"), *commands)
+    taken = replace(decision, eager=eager("pay"))
+    assert foreseen_and_offered(engine, taken) == [("w", 1, "pay"), ("w", 2, "ship")]
+    done = completion(engine, "w", 1, failed=False)
+    elsewhere = replace(done, eager=eager(task_queue="other"))
+    assert foreseen_and_offered(engine, elsewhere) == [("w", 0, "Order")]
+    engine.do(complete_decision("w", engine.grant_decision("w")))
+    done = completion(engine, "w", 2, failed=False)
+    assert foreseen_and_offered(engine, replace(done, eager=eager())) == []
+
+
+def test_the_next_run_of_a_chain_is_foreseen() -> None:
+    engine = EngineHarness()
+    engine.register("Order")
+    engine.do(start("w", "Order", run_id="r1"))
+    again = complete_decision("w", engine.grant_decision("w"), ContinueAsNew(input=b""))
+    assert foreseen_and_offered(engine, replace(again, new_run_id="r2")) == [("w", 0, "Order")]
 
 
 def test_a_stale_token_foresees_nothing() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import engine_harness as make
 import pytest
-from populate import apply, populate
+from populate import apply, child, decide, populate, view
 from replica_rig import Rig
 
 from raftflow.cluster.leader import outbox as module
@@ -19,12 +18,11 @@ from raftflow.engine.commands import (
     Command,
     CompleteWorkflow,
     DeliverMessage,
-    StartChildWorkflow,
 )
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
 from raftflow.engine.rejections import Answer, Done, Reason, Rejection
-from raftflow.engine.state import Run, RunStatus, StepStatus
+from raftflow.engine.state import RunStatus, StepStatus
 from raftflow.raftlog.journal import LogEntry
 
 
@@ -61,30 +59,6 @@ class Leader:
         while self.waiting:
             count += len(await self.commit())
         return count
-
-
-def child(sequence: int) -> StartChildWorkflow:
-    return StartChildWorkflow(
-        step_name="child",
-        sequence=sequence,
-        workflow_type="Order",
-        workflow_id="",
-        input=b"in",
-        task_queue="",
-    )
-
-
-async def view(rig: Rig, workflow_id: str) -> Run:
-    run = await rig.replica.run_view("default", workflow_id)
-    assert run is not None
-    return run
-
-
-async def decide(rig: Rig, workflow_id: str, *commands: make.WorkflowCommand) -> None:
-    run = await view(rig, workflow_id)
-    await apply(rig, make.grant_decision(run, nonce=f"d{rig.replica.applied_index}"))
-    token = (await view(rig, workflow_id)).decision.token
-    await apply(rig, make.complete_decision(workflow_id, token, *commands))
 
 
 async def parent_of(rig: Rig, count: int) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from raftflow.cluster.leader.leases import Leases, nonce_for
+from raftflow.cluster.leader.leases import Leases
 from raftflow.cluster.leader.returns import Returns
+from raftflow.cluster.nonces import nonce_for
 from raftflow.engine.commands import Command, ReturnTask
 from raftflow.engine.effects import DeliverTask
 from raftflow.engine.ids import RunKey, TokenParts, format_token

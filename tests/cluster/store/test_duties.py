@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import engine_harness as make
-from populate import apply, populate
+from populate import apply, child, decide, populate, terminate
 from replica_rig import Rig
 
-from raftflow.cluster.store import OpenTask
-from raftflow.engine.commands import ForgetRequests, StartTimer, TimerKind
+from raftflow.cluster.store import OpenTask, duties
+from raftflow.engine.commands import CreateNamespace, ForgetRequests, StartTimer, TimerKind
+from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import TimerRow
 
@@ -22,14 +25,6 @@ async def all_tasks(rig: Rig, limit: int) -> list[OpenTask]:
         cursor = page.cursor
         if cursor is None:
             return tasks
-
-
-async def decide(rig: Rig, workflow_id: str, *commands: make.WorkflowCommand) -> None:
-    run = await rig.replica.run_view("default", workflow_id)
-    assert run is not None
-    await apply(rig, make.grant_decision(run, nonce="d"))
-    token = run.decision.token
-    await apply(rig, make.complete_decision(workflow_id, token, *commands))
 
 
 async def test_open_tasks_page_by_page(rig: Rig) -> None:
@@ -88,3 +83,59 @@ async def test_requests_are_forgotten_oldest_first_and_bounded(rig: Rig) -> None
     assert await rig.store.oldest_request_ms() == first + 3_000
     await apply(rig, ForgetRequests(before_ms=later, limit=9))
     assert await rig.store.oldest_request_ms() is None
+
+
+async def test_timers_go_on_behind_a_run_that_was_deleted_between_two_pages(rig: Rig) -> None:
+    await populate(rig, ["a", "b"], execution_timeout_ms=500)
+    (first,) = await rig.store.timers_due(2**62, limit=1)
+    await apply(rig, terminate("a"))
+    await apply(rig, make.delete("a", "run-a"))
+    (second,) = await rig.store.timers_due(2**62, after=first, limit=9)
+    assert second.run.workflow_id == "b"
+
+
+async def test_messages_page_by_page(rig: Rig) -> None:
+    await populate(rig, ["a", "b"])
+    children = [child(n, workflow_id=f"child-{n}") for n in (1, 2)]
+    for workflow_id in ("a", "b"):
+        await decide(rig, workflow_id, *children)
+    keys = [RunKey("default", name, f"run-{name}") for name in ("a", "b")]
+    expected = [SendMessage(key, n, f"child-{n}", "", starts=True) for key in keys for n in (1, 2)]
+    found: list[SendMessage] = []
+    after: int | None = 0
+    while after is not None:
+        page = await rig.store.outbox(after=after, limit=3)
+        found += page.messages
+        after = page.cursor
+    assert found == expected
+
+
+async def test_closed_runs_by_namespace_and_time(rig: Rig) -> None:
+    other = CreateNamespace(namespace="other", retention_ms=0, request_id="")
+    await apply(rig, other)
+    await populate(rig, ["x"], namespace="other")
+    await populate(rig, ["a", "b", "c", "open"])
+    for workflow_id in ("c", "a", "b"):
+        await apply(rig, terminate(workflow_id), time_ms=rig.replica.time_ms + 1)
+    end = rig.replica.time_ms
+    await apply(rig, terminate("x", namespace="other"))
+    bounds = {"default": end, "other": end + 1}
+    found = await rig.store.closed_runs(bounds, after=None, limit=9)
+    assert [run.key.workflow_id for run in found] == ["c", "a", "x"]
+    assert [run.closed_ms for run in found] == [end - 2, end - 1, end]
+    assert {run.history_length for run in found} == {2}
+    one_by_one = []
+    after = None
+    while page := await rig.store.closed_runs(bounds, after=after, limit=1):
+        one_by_one += page
+        after = page[0]
+    assert one_by_one == found
+
+
+async def test_closed_runs_are_found_along_their_index(rig: Rig) -> None:
+    db = sqlite3.connect(rig.store.path)
+    plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {duties._CLOSED}", ("d", 9, 1, 1, 9))]
+    db.close()
+    assert plan == [
+        "SEARCH runs USING INDEX runs_by_closing (namespace=? AND closed_ms>? AND closed_ms<?)"
+    ]

@@ -6,11 +6,11 @@ import sqlite3
 
 import engine_harness as make
 import pytest
-from populate import apply, populate, terminate
+from populate import apply, decide, populate, terminate
 from replica_rig import Rig
 
 from raftflow.cluster.store import BadCursor, RunFilter, lists
-from raftflow.engine.commands import CreateNamespace
+from raftflow.engine.commands import CreateNamespace, UpsertSearchAttributes
 from raftflow.engine.ids import WorkflowKey
 from raftflow.engine.state import RunStatus
 
@@ -185,6 +185,82 @@ async def test_runs_of_an_id_newest_first(rig: Rig) -> None:
     assert await rig.store.runs_of(WorkflowKey("default", "missing")) == []
 
 
+GOLD = ("tier", '"gold"')
+
+
+async def label(rig: Rig, workflow_id: str, *attributes: tuple[str, str]) -> None:
+    await decide(rig, workflow_id, UpsertSearchAttributes(attributes=attributes), make.activity(1))
+
+
+async def test_attributes_filter_and_are_shown(rig: Rig) -> None:
+    memo = '{"note":"fragile"}'
+    await populate(rig, ["a", "b"], search_attributes=(GOLD, ("total", "12.5")), memo=memo)
+    await populate(rig, ["c"], search_attributes=(("tier", '"12.5"'), ("total", '"12.5"')))
+    await populate(rig, ["d"])
+    assert await ids(rig, attributes=(("tier", "gold"),)) == ["b", "a"]
+    assert await ids(rig, attributes=(("total", "12.5"),)) == ["c", "b", "a"]
+    assert await ids(rig, attributes=(("tier", "gold"), ("total", "12.5"))) == ["b", "a"]
+    assert await ids(rig, attributes=(("tier", "12.5"), ("total", "12.5"))) == ["c"]
+    assert await ids(rig, attributes=(("tier", "silver"),)) == []
+    assert await ids(rig, attributes=(("tier", "gold"),), query="B") == ["b"]
+    assert await ids(rig, attributes=(("tier", "gold"),), workflow_type="Refund") == []
+    page = await rig.store.list_runs(RunFilter(namespace="default"))
+    shown = [(run.search_attributes, run.memo) for run in page.runs]
+    assert shown == [
+        ((), ""),
+        ((("tier", '"12.5"'), ("total", '"12.5"')), ""),
+        ((GOLD, ("total", "12.5")), memo),
+        ((GOLD, ("total", "12.5")), memo),
+    ]
+    again = await rig.store.runs_of(WorkflowKey("default", "a"))
+    assert [(run.search_attributes, run.memo) for run in again] == [shown[2]]
+
+
+async def test_attributes_follow_what_the_workflow_says(rig: Rig) -> None:
+    await populate(rig, ["a", "b"], search_attributes=(GOLD,))
+    await label(rig, "a", ("stage", '"größe"'), ("tier", "null"))
+    assert await ids(rig, attributes=(("tier", "gold"),)) == ["b"]
+    assert await ids(rig, attributes=(("stage", "größe"),)) == ["a"]
+    await label(rig, "b", ("paid", "true"))
+    assert await ids(rig, attributes=(("tier", "gold"), ("paid", "true"))) == ["b"]
+
+
+async def test_attributes_of_another_namespace_are_not_seen(rig: Rig) -> None:
+    await apply(rig, CreateNamespace(namespace="other", retention_ms=0, request_id=""))
+    await populate(rig, ["there"], namespace="other", search_attributes=(GOLD,))
+    assert await ids(rig, attributes=(("tier", "gold"),)) == []
+
+
+async def test_attributes_beside_other_filters_count_exactly(rig: Rig) -> None:
+    await populate(rig, [f"w{n}" for n in range(6)], search_attributes=(GOLD,))
+    await populate(rig, ["x1"], search_attributes=(GOLD,), workflow_type="Refund")
+    await apply(rig, terminate("w1"), terminate("w3"))
+    tier = (("tier", "gold"),)
+    assert await ids(rig, attributes=tier, statuses=(RunStatus.TERMINATED,)) == ["w3", "w1"]
+    assert await ids(rig, attributes=tier, workflow_type="Refund") == ["x1"]
+    assert await ids(rig, attributes=tier, task_queue="slow") == []
+    page = await rig.store.list_runs(
+        RunFilter(namespace="default", attributes=tier, limit=2, offset=1)
+    )
+    assert [run.key.workflow_id for run in page.runs] == ["w5", "w4"]
+    assert (page.total, page.total_exact) == (7, True)
+    rest = RunFilter(namespace="default", attributes=tier, cursor=page.next_cursor)
+    page = await rig.store.list_runs(rest)
+    assert [run.key.workflow_id for run in page.runs] == ["w3", "w2", "w1", "w0"]
+
+
+async def test_a_deleted_run_is_in_no_list(rig: Rig) -> None:
+    await populate(rig, ["order-1", "order-2"], search_attributes=(GOLD,))
+    await apply(rig, terminate("order-1"))
+    await apply(rig, make.delete("order-1", "run-order-1"))
+    assert await ids(rig) == ["order-2"]
+    assert await ids(rig, query="order") == ["order-2"]
+    assert await ids(rig, attributes=(("tier", "gold"),)) == ["order-2"]
+    assert await ids(rig, statuses=(RunStatus.TERMINATED,)) == []
+    assert await rig.store.counts("default") == {RunStatus.WAITING: 1}
+    assert await rig.store.runs_of(WorkflowKey("default", "order-1")) == []
+
+
 async def test_lists_walk_indexes_and_sort_nothing(rig: Rig) -> None:
     db = sqlite3.connect(rig.store.path)
     try:
@@ -195,11 +271,21 @@ async def test_lists_walk_indexes_and_sort_nothing(rig: Rig) -> None:
             RunFilter(namespace="default", workflow_type="Order"),
             RunFilter(namespace="default", task_queue="q"),
             RunFilter(namespace="default", query="order"),
+            RunFilter(namespace="default", attributes=(("tier", "gold"),)),
+            RunFilter(namespace="default", attributes=(("tier", "gold"), ("total", "1"))),
+            RunFilter(namespace="default", attributes=(("tier", "gold"),), query="order"),
+            RunFilter(
+                namespace="default",
+                attributes=(("tier", "gold"),),
+                statuses=(RunStatus.WAITING,),
+                task_queue="q",
+            ),
         ):
             sql, values = lists._query(db, wanted, 0, 100)
             plan = db.execute(f"EXPLAIN QUERY PLAN SELECT {lists._COLUMNS} {sql}", values)
             steps = [row[3] for row in plan]
             assert not [step for step in steps if "TEMP B-TREE" in step], (wanted, steps)
-            assert not [step for step in steps if step.startswith("SCAN runs ")], (wanted, steps)
+            scans = [step for step in steps if step.startswith(("SCAN runs ", "SCAN attributes"))]
+            assert not scans, (wanted, steps)
     finally:
         db.close()

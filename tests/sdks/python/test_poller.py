@@ -1,4 +1,4 @@
-"""Polling: quiet in an election, one line in an outage, and no task kills a slot."""
+"""Polling: for what there is room, quiet in an election, one line in an outage."""
 
 import logging
 import threading
@@ -14,6 +14,7 @@ from raftflow_sdk import poller
 from raftflow_sdk.connection import Connection
 from raftflow_sdk.errors import Unavailable
 from raftflow_sdk.poller import Outage, Patience, Poller
+from raftflow_sdk.slots import Slots
 
 
 @pytest.fixture
@@ -30,15 +31,17 @@ def node(cluster: FakeCluster) -> Iterator[Node]:
 class Polling:
     """A poller in its thread, and the tasks that it got."""
 
-    def __init__(self, node: Node, handle: Any = None) -> None:
+    def __init__(self, node: Node) -> None:
         self.tasks: list[dict[str, Any]] = []
+        self.slots = Slots(8)
         self.connection = Connection([node.address])
         self.stopping = threading.Event()
         self.poller = Poller(
             self.connection,
             "/api/workflow-tasks",
             {"types": "Order", "worker_id": "w"},
-            handle or self.tasks.append,
+            self.slots,
+            self.tasks.append,
             stopping=self.stopping,
             outage=Outage(),
         )
@@ -51,6 +54,7 @@ class Polling:
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
         self.connection.hang_up()
+        self.slots.close()
         self.thread.join(5)
         assert not self.thread.is_alive()
 
@@ -69,20 +73,21 @@ def test_it_hands_over_every_task(cluster: FakeCluster, node: Node) -> None:
     assert {task["workflow_id"] for task in polling.tasks} == set("abc")
 
 
-def test_a_handler_that_raises_costs_its_task_only(
-    cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
-    seen = []
+def test_it_asks_for_half_of_what_is_free(cluster: FakeCluster, node: Node) -> None:
+    for name in "abcdef":
+        cluster.start("Order", name)
+    with Polling(node) as polling:
+        polling.wait_for(6)
+    assert polling.slots.reserve(10) == 2
+    asked = [int(line["max"]) for line in node.queries if "max" in line]
+    assert asked[:2] == [4, 2]
 
-    def handle(task: dict[str, Any]) -> None:
-        seen.append(task["workflow_id"])
-        raise KeyError("a bug of ours")
 
+def test_slots_of_tasks_that_did_not_come_are_free_again(cluster: FakeCluster, node: Node) -> None:
     cluster.start("Order", "a")
-    cluster.start("Order", "b")
-    with Polling(node, handle):
-        cluster.wait(lambda: len(seen) == 2)
-    assert "a bug of ours" in caplog.text
+    with Polling(node) as polling:
+        polling.wait_for(1)
+    assert polling.slots.reserve(10) == 7
 
 
 @pytest.mark.slow
@@ -161,6 +166,7 @@ def test_a_broken_poll_is_asked_again_under_its_name(monkeypatch: pytest.MonkeyP
         Broken(),  # type: ignore[arg-type]
         "/api/workflow-tasks",
         {},
+        Slots(2),
         lambda _task: None,
         stopping=stopping,
         outage=Outage(),

@@ -18,6 +18,7 @@ from replay_workflows import order
 from sdk_cluster import FakeCluster, Refused
 
 from raftflow_sdk import ActivityFailure, ActivityInfo, AsyncContext, Context, Worker
+from raftflow_sdk import worker as worker_module
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def one_activity(cluster: FakeCluster, node: Node, code: Any, **registration: An
 def outcome(cluster: FakeCluster) -> dict[str, Any]:
     cluster.wait(lambda: bool(cluster.outcomes))
     (body,) = cluster.outcomes.values()
-    head = ("workflow_id", "step_name", "sequence", "lease_token")
+    head = ("workflow_id", "step_name", "sequence", "lease_token", "eager")
     return {name: value for name, value in body.items() if name not in head}
 
 
@@ -377,3 +378,91 @@ def test_a_signal_ends_the_process_in_order(cluster: FakeCluster, node: Node, nu
     said, _ = process.communicate(timeout=10)
     assert (process.returncode, said) == (0, b"")
     assert json.dumps(run.closing) == '{"output": "done"}'
+
+
+def pipeline(cluster: FakeCluster, node: Node, steps: int, **settings: Any) -> Worker:
+    """A workflow of so many activities in a row."""
+
+    def code(ctx: Context) -> object:
+        value = ctx.input
+        for _ in range(steps):
+            value = ctx.activity("add", value)
+        return value
+
+    worker = Worker([node.address], **settings)
+    worker.workflow("Order")(code)
+    worker.activity("add")(lambda text: text + "+")
+    return worker
+
+
+def test_a_run_goes_on_in_the_answers_to_its_completions(cluster: FakeCluster, node: Node) -> None:
+    run = cluster.start("Order", "w", "x")
+    with pipeline(cluster, node, 3):
+        assert cluster.wait_closed(run) == "COMPLETED"
+    assert run.closing == {"output": "x+++"}
+    (eager,) = {str(body["eager"]["types"]) for body in cluster.outcomes.values()}
+    assert eager == "['Order']"
+    completions = [path for _, path, _ in cluster.calls if path.endswith("complete")]
+    assert len(completions) == 7
+    asked = [body["eager"]["max"] for body in run.answered.values() if body.get("eager")]
+    assert asked == [1, 1, 1]
+
+
+def test_a_slot_lets_others_have_their_turn(
+    cluster: FakeCluster, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_IN_A_ROW", 3)
+    run = cluster.start("Order", "w", "x")
+    with pipeline(cluster, node, 6):
+        assert cluster.wait_closed(run) == "COMPLETED"
+    plain = [body for body in cluster.outcomes.values() if "eager" not in body]
+    plain += [body for body in run.answered.values() if "eager" not in body]
+    assert len(plain) > 1  # the last decision schedules nothing, and is one of them
+
+
+def test_a_fan_out_takes_no_more_than_there_are_slots(cluster: FakeCluster, node: Node) -> None:
+    running: set[str] = set()
+    most: list[int] = []
+    gate = threading.Barrier(3, timeout=5)
+
+    def work(text: str) -> str:
+        running.add(text)
+        most.append(len(running))
+        gate.wait()
+        running.discard(text)
+        return text
+
+    worker = Worker([node.address], activity_slots=3)
+    worker.activity("work")(work)
+    for number in range(6):
+        run = cluster.start("Order", f"w{number}")
+        with cluster.changed:
+            run.needs_decision = False
+            command = {"type": "schedule_activity", "step_name": "work", "sequence": 1}
+            cluster._apply(run, {**command, "input": str(number)})
+    with worker:
+        cluster.wait(lambda: len(cluster.outcomes) == 6)
+    assert max(most) <= 3
+
+
+@pytest.mark.slow
+def test_an_answer_lost_with_tasks_in_it_is_asked_for_by_name(
+    cluster: FakeCluster, node: Node
+) -> None:
+    node.faults.append(("/api/activity-tasks/complete", "reset after"))
+    cluster.start("Order", "w", "x")
+    with pipeline(cluster, node, 1):
+        cluster.wait(lambda: len(cluster.outcomes) == 1)
+        (body,) = cluster.outcomes.values()
+        request_id = body["eager"]["request_id"]
+        cluster.wait(lambda: any(query.get("request_id") == request_id for query in node.queries))
+
+
+def test_a_worker_of_another_queue_says_so_everywhere(cluster: FakeCluster, node: Node) -> None:
+    run = cluster.start("Order", "w", "x")
+    with pipeline(cluster, node, 1, task_queue="blue"):
+        assert cluster.wait_closed(run) == "COMPLETED"
+    polls = [query for query in node.queries if "max" in query]
+    assert {query["task_queue"] for query in polls} == {"blue"}
+    (body,) = cluster.outcomes.values()
+    assert body["eager"]["task_queue"] == "blue"

@@ -16,7 +16,7 @@ class ForwardRequest(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., command: _Optional[bytes] = ...) -> None: ...
 
 class Poll(_message.Message):
-    __slots__ = ("poll_id", "kind", "namespace", "task_queue", "names", "worker_id", "request_id")
+    __slots__ = ("poll_id", "kind", "namespace", "task_queue", "names", "worker_id", "request_id", "max")
     class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         KIND_UNSPECIFIED: _ClassVar[Poll.Kind]
@@ -32,6 +32,7 @@ class Poll(_message.Message):
     NAMES_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
     poll_id: str
     kind: Poll.Kind
     namespace: str
@@ -39,7 +40,8 @@ class Poll(_message.Message):
     names: _containers.RepeatedScalarFieldContainer[str]
     worker_id: str
     request_id: str
-    def __init__(self, poll_id: _Optional[str] = ..., kind: _Optional[_Union[Poll.Kind, str]] = ..., namespace: _Optional[str] = ..., task_queue: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., worker_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    max: int
+    def __init__(self, poll_id: _Optional[str] = ..., kind: _Optional[_Union[Poll.Kind, str]] = ..., namespace: _Optional[str] = ..., task_queue: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., worker_id: _Optional[str] = ..., request_id: _Optional[str] = ..., max: _Optional[int] = ...) -> None: ...
 
 class Demand(_message.Message):
     __slots__ = ("reset", "parked", "withdrawn")

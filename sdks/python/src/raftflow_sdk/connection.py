@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -69,6 +69,7 @@ class _Answer:
     status: int
     body: Any
     retry_after: float = 0.0
+    repeated: bool = False  # the request may have had an answer before, which did not arrive
 
     def field(self, name: str, default: Any = None) -> Any:
         return self.body.get(name, default) if isinstance(self.body, dict) else default
@@ -111,8 +112,8 @@ class _Channel:
                         raise
                     self.drop()  # closed while idle, most likely: ask again on a fresh one
             fresh = self._connect(timeout)
-            sent = True
-            return self._send(fresh, request, timeout)
+            repeated, sent = sent, True
+            return replace(self._send(fresh, request, timeout), repeated=repeated)
         except (OSError, http.client.HTTPException) as err:
             self.drop()
             raise _Lost(f"{self.address}: {err or type(err).__name__}", sent=sent) from err
@@ -223,6 +224,28 @@ class Connection:
 
         Raises `ApiError` when the cluster refuses, `Unavailable` when no node answers.
         """
+        return self.settle(
+            method,
+            path,
+            body,
+            query=query,
+            headers=headers,
+            timeout=timeout,
+            retry_for=retry_for,
+        )[0]
+
+    def settle(
+        self,
+        method: str,
+        path: str,
+        body: Body | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = REQUEST_TIMEOUT,
+        retry_for: float = 30.0,
+    ) -> tuple[Any, bool]:
+        """The same, and whether an earlier try may have had an answer that never arrived."""
         request = self._request(method, path, body, query, headers)
         channel = self._channel()
         deadline = time.monotonic() + retry_for
@@ -237,7 +260,7 @@ class Connection:
                 news = str(err)
             else:
                 if answer.status not in _TRY_AGAIN:
-                    return _result(answer, request)
+                    return _result(answer, request), maybe_applied or answer.repeated
                 maybe_applied |= answer.field("maybe_applied", answer.status in (502, 504))
                 news = f"{channel.address}: {answer.status} {answer.field('error', '')}"
             tried += 1

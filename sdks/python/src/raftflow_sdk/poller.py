@@ -10,6 +10,7 @@ from typing import Any
 from raftflow_sdk.connection import Connection
 from raftflow_sdk.errors import ApiError, Unavailable
 from raftflow_sdk.retry import backoffs
+from raftflow_sdk.slots import Slots
 
 logger = logging.getLogger("raftflow_sdk")
 
@@ -19,6 +20,8 @@ _REPEAT_WARNING = 60.0
 # A poll that was parked for so long had a working node: its end starts a new outage.
 _WAS_PARKED = 5.0
 _REFUSED_PAUSE_CAP = 30.0
+# The server hands out no more at once.
+MOST_TASKS = 100
 
 
 class Outage:
@@ -62,21 +65,24 @@ class Patience:
 
 
 class Poller:
-    """Long-polls one kind of task and hands each to its handler, until told to stop."""
+    """Long-polls one kind of task, for as many as there are slots, until told to stop."""
 
     def __init__(
         self,
         connection: Connection,
         path: str,
         query: dict[str, str],
+        slots: Slots,
         handle: Callable[[dict[str, Any]], None],
         *,
         stopping: threading.Event,
         outage: Outage,
     ) -> None:
+        """``handle`` gets each task, and its slot with it."""
         self._connection = connection
         self._path = path
         self._query = query
+        self._slots = slots
         self._handle = handle
         self._stopping = stopping
         self._outage = outage
@@ -86,13 +92,16 @@ class Poller:
         patience = Patience(self._stopping, self._outage)
         refusals = backoffs(1.0, _REFUSED_PAUSE_CAP)
         request_id = uuid.uuid4().hex
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and (room := self._slots.wait()):
             started = time.monotonic()
+            tasks: list[dict[str, Any]] = []
             try:
-                task = self._connection.poll(self._path, {**self._query, "request_id": request_id})
+                tasks = self._ask(request_id, room)
             except Unavailable as err:
+                self._slots.release(room)
                 patience.failed(started, err)
             except ApiError as err:
+                self._slots.release(room)
                 logger.error("%s", err)
                 self._stopping.wait(next(refusals))
             else:
@@ -100,13 +109,19 @@ class Poller:
                 request_id = uuid.uuid4().hex
                 patience.worked()
                 refusals = backoffs(1.0, _REFUSED_PAUSE_CAP)
-                if task is not None:
-                    self._work(task)
+                self._slots.release(room - len(tasks))
+            for task in tasks:
+                self._handle(task)
         self._connection.close()
 
-    def _work(self, task: dict[str, Any]) -> None:
-        try:
-            self._handle(task)
-        except Exception:
-            # The thread is a slot of the worker; the server offers the task again.
-            logger.exception("task from %s could not be handled", self._path)
+    def _ask(self, request_id: str, room: int) -> list[dict[str, Any]]:
+        query = {**self._query, "max": min(room, MOST_TASKS), "request_id": request_id}
+        return tasks_of(self._connection.poll(self._path, query))
+
+
+def tasks_of(answer: Any) -> list[dict[str, Any]]:
+    """A poll is answered with a list, with the one task, or with nothing."""
+    if answer is None:
+        return []
+    found: list[dict[str, Any]] = answer.get("tasks", [answer])
+    return found

@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from raftflow_sdk import payloads
-from raftflow_sdk.errors import NondeterminismError, ReplayError, SwallowedSuspension
+from raftflow_sdk.errors import (
+    ForeignAwait,
+    NondeterminismError,
+    ReplayError,
+    SwallowedSuspension,
+)
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.replay.cancellation import Cancellation
 from raftflow_sdk.replay.clock import Clock
@@ -142,7 +147,12 @@ class Replay:
         """Settle a future, or leave the code: it waits for what has not happened yet."""
         self.check_running()
         if not self.blocking:
-            raise RuntimeError("the future has no result yet: `await` it")
+            self.stop(
+                ForeignAwait(
+                    "workflow code called result() of a future that is not done; "
+                    "in an `async def` workflow `await` it"
+                )
+            )
         while not future.done:
             if not self.advance() and not self.cancellation.tell(self, [future]):
                 self.suspend(future)

@@ -115,6 +115,9 @@ class _Check:
                 self._fail(made[0], f"the code issued {_issued(new)}, the history has {has}")
             count += 1
         self._begun += count
+        ends = next((c["type"] for c in commands if c["type"] in CLOSING.values()), None)
+        if ends and self._events[-1]["type"] not in _ENDINGS:
+            self._fail(made[0], f"the code issued {ends}, in the history the run goes on")
         cancels = [c["sequence"] for c in commands if c["type"] == "cancel_step"]
         left: list[Event] = []
         for event in made:
@@ -152,11 +155,6 @@ class _Check:
         if error and self._events[-1].get("error") != error:  # it failed the run then, too
             raise NondeterminismError(f"{error} (the decision after event {length})")
         commands: list[dict[str, Any]] = body["commands"]
-        ends = any(command["type"] in CLOSING.values() for command in commands)
-        if ends and self._events[-1]["type"] not in _ENDINGS:
-            raise NondeterminismError(
-                f"the code ends the run after event {length}, in the history it goes on"
-            )
         return commands
 
     def _fail(self, event: Event, what: str) -> NoReturn:

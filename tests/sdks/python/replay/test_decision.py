@@ -14,7 +14,7 @@ from replay_workflows import WORKFLOWS, order
 
 from raftflow_sdk.replay import Suspended, decide
 
-SCRIPTS = Path(__file__).parent / "replay_scripts"
+SCRIPTS = Path(__file__).parent / "scripts"
 
 Step = dict[str, Any]
 
@@ -27,6 +27,7 @@ def task(steps: list[Step], *, text: str = "order-1") -> dict[str, Any]:
         "workflow_type": "Order",
         "task_token": "t",
         "history_length": len(steps) + 1,
+        "started_at": "2026-01-01T00:00:00.000000Z",
         "input": text,
         "steps": dense,
         "signals": [],
@@ -34,11 +35,14 @@ def task(steps: list[Step], *, text: str = "order-1") -> dict[str, Any]:
 
 
 def parse_step(line: str) -> Step:
-    """`KIND name STATUS [output | error] [field=value...]`."""
+    """`KIND name STATUS [@event of the result] [output | error] [field=value...]`."""
     kind, name, status, *rest = shlex.split(line)
     step: Step = {"kind": kind, "step_name": name, "status": status, "attempts": 1}
     for word in rest:
-        if "=" in word:
+        if word.startswith("@"):
+            step["resolved_event_id"] = int(word[1:])
+            step["resolved_at"] = f"2026-01-01T00:00:{int(word[1:]):02}.000000Z"
+        elif "=" in word:
             field, _, value = word.partition("=")
             step[field] = json.loads(value) if value in ("true", "false") else value
         else:
@@ -65,7 +69,12 @@ def show(body: dict[str, Any]) -> str:
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
 def test_script(script: Path, *, rewrite: bool) -> None:
     def say(directive: str, lines: tuple[str, ...]) -> str:
-        return show(decide(WORKFLOWS[directive], task([parse_step(line) for line in lines])))
+        facts = {}
+        if lines and lines[0].startswith("task "):
+            first, *lines = lines
+            facts = dict(word.split("=", 1) for word in shlex.split(first)[1:])
+        given = task([parse_step(line) for line in lines]) | facts
+        return show(decide(WORKFLOWS[directive], given))
 
     datadriven.run(script, say, rewrite=rewrite)
 
@@ -156,4 +165,4 @@ def test_the_context_knows_its_run() -> None:
 
 def test_a_negative_sleep_is_a_bug_of_the_code() -> None:
     body = decide(lambda ctx: ctx.sleep("back", -1), task([]))
-    assert body["commands"][0]["error"].startswith("ValueError: cannot sleep -1 seconds (test_repl")
+    assert body["commands"][0]["error"].startswith("ValueError: cannot sleep -1 seconds (test_deci")

@@ -1,0 +1,271 @@
+"""The shapes of the JSON API that more than one call shows, and those of answers. An answer may
+gain fields in later releases; a caller ignores what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from raftflow.cluster.api.attributes import MAX_ATTRIBUTES
+from raftflow.cluster.api.decisions import COMMANDS
+from raftflow.cluster.api.schema import (
+    COUNT,
+    FLAG,
+    ID,
+    SCALAR,
+    TEXT,
+    TIME,
+    Schema,
+    array,
+    nullable,
+    payload,
+    ref,
+)
+from raftflow.cluster.api.status import TABLE
+from raftflow.engine.state import RunStatus, StepKind, StepStatus
+
+_ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_ATTRIBUTES}
+_STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
+_ANY: Schema = {}
+_OPTIONAL_COUNT = nullable(COUNT)
+_OPTIONAL_TEXT = nullable(TEXT)
+
+
+def _shape(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+    }
+
+
+def _said(status: str, optional: Mapping[str, Schema] | None = None, **more: Schema) -> Schema:
+    said: Schema = {"type": "string", "enum": [status]}
+    return _shape({"status": said, **more}, **(optional or {}))
+
+
+_RUN_HEAD = {
+    "workflow_id": ID,
+    "run_id": TEXT,
+    "workflow_type": TEXT,
+    "status": _STATUS,
+    "history_length": COUNT,
+}
+_SUMMARY = {
+    **_RUN_HEAD,
+    "started_at": TIME,
+    "updated_at": TIME,
+    "task_queue": TEXT,
+    "search_attributes": ref("SearchAttributes"),
+    "memo": {"type": "object"},
+}
+_TASK_HEAD = {"workflow_id": ID, "run_id": TEXT, "workflow_type": TEXT}
+
+
+def _commands() -> dict[str, Schema]:
+    """One schema a command type, told apart by `type`."""
+    shapes = {}
+    for kind, command in COMMANDS.items():
+        shape = command.takes.schema()
+        shape["properties"] = {**shape["properties"], "type": {"type": "string", "const": kind}}
+        shapes[f"Command_{kind}"] = shape
+    names = {kind: f"#/components/schemas/Command_{kind}" for kind in COMMANDS}
+    shapes["Command"] = {
+        "oneOf": [{"$ref": name} for name in names.values()],
+        "discriminator": {"propertyName": "type", "mapping": names},
+    }
+    return shapes
+
+
+SHAPES: Mapping[str, Schema] = {
+    **_commands(),
+    "SearchAttributes": {"type": "object", "additionalProperties": SCALAR, **_ATTRIBUTE_NAMES},
+    "AttributeChanges": {
+        "type": "object",
+        "additionalProperties": nullable(SCALAR),
+        "description": "null removes an attribute.",
+        **_ATTRIBUTE_NAMES,
+    },
+    "Error": _shape(
+        {
+            "error": TEXT,
+            "code": TEXT,
+            "reason": {"type": "string", "enum": sorted(TABLE)},
+        },
+        maybe_applied=FLAG,
+        request_id=TEXT,
+        retry_after_ms=COUNT,
+        leader_http=TEXT,
+        cancelled=FLAG,
+        run_id=TEXT,
+        cause=TEXT,
+    ),
+    "Started": _shape({"workflow_id": ID, "run_id": TEXT, "started": FLAG}),
+    "RunSummary": _shape(_SUMMARY, closed_at=TIME),
+    "Runs": _shape({"runs": array(ref("RunSummary"))}),
+    "RunPage": _shape(
+        {
+            "total": COUNT,
+            "total_exact": FLAG,
+            "offset": COUNT,
+            "limit": COUNT,
+            "workflows": array(ref("RunSummary")),
+        },
+        next_cursor=TEXT,
+    ),
+    "Run": _shape(
+        {
+            **_SUMMARY,
+            "steps": array(ref("Step")),
+            "signals": array(ref("Signal")),
+            "waiting_on": array(ref("Waiting")),
+        },
+        closed_at=TIME,
+        execution_timeout_ms=COUNT,
+        error=TEXT,
+        error_type=TEXT,
+        parent=ref("Parent"),
+        continued_from_run_id=TEXT,
+        continued_to_run_id=TEXT,
+        cancel_requested_at=TIME,
+        cancel_reason=TEXT,
+        traceparent=TEXT,
+        tracestate=TEXT,
+        **payload("input"),
+        **payload("output"),
+    ),
+    "Parent": _shape({"workflow_id": ID, "run_id": TEXT, "sequence": COUNT}),
+    "Step": _shape(
+        {
+            "step_name": TEXT,
+            "sequence": COUNT,
+            "kind": {"type": "string", "enum": list(StepKind.__members__)},
+            "status": {"type": "string", "enum": list(StepStatus.__members__)},
+        },
+        attempts=COUNT,
+        error=TEXT,
+        error_type=TEXT,
+        non_retryable=FLAG,
+        resolved_event_id=COUNT,
+        resolved_at=TIME,
+        marker=TEXT,
+        workflow_type=TEXT,
+        workflow_id=TEXT,
+        run_id=TEXT,
+        parent_close_policy=TEXT,
+        scheduled_at=TIME,
+        task_queue=TEXT,
+        priority=COUNT,
+        next_attempt_at=TIME,
+        started_at=TIME,
+        worker_id=TEXT,
+        node=TEXT,
+        last_error=TEXT,
+        fire_at=TIME,
+        signal_name=TEXT,
+        **payload("input"),
+        **payload("output"),
+    ),
+    "Signal": _shape(
+        {"name": TEXT}, event_id=COUNT, received_at=TIME, taken_by=COUNT, **payload("payload")
+    ),
+    "Waiting": _shape(
+        {"kind": TEXT, "step_name": TEXT, "sequence": COUNT, "detail": TEXT, "since": TIME},
+        until=TIME,
+    ),
+    "HistoryPage": _shape({**_RUN_HEAD, "events": array(ref("Event"))}),
+    "Event": {
+        **_shape({"event_id": COUNT, "type": TEXT, "time": TIME}),
+        "description": "And the fields of its type.",
+    },
+    "Registered": _said("registered", workflow_types=array(TEXT)),
+    "WorkflowTask": _shape(
+        {
+            **_TASK_HEAD,
+            "task_token": TEXT,
+            "history_length": COUNT,
+            "started_at": TIME,
+            "traceparent": TEXT,
+            "tracestate": TEXT,
+            "suggest_continue_as_new_at": COUNT,
+            "cancel_requested_event_id": COUNT,
+            "cancel_requested_at": TEXT,
+            "cancel_reason": TEXT,
+            "steps": array(ref("Step")),
+            "signals": array(ref("Signal")),
+        },
+        **payload("input"),
+    ),
+    "WorkflowTasks": _shape({"tasks": array(ref("WorkflowTask"))}),
+    "ActivityTask": _shape(
+        {
+            **_TASK_HEAD,
+            "step_name": TEXT,
+            "sequence": COUNT,
+            "attempt": COUNT,
+            "lease_token": TEXT,
+            "lease_duration_ms": COUNT,
+        },
+        start_to_close_timeout_ms=COUNT,
+        traceparent=TEXT,
+        tracestate=TEXT,
+        **payload("input"),
+        **payload("heartbeat_details"),
+    ),
+    "ActivityTasks": _shape({"tasks": array(ref("ActivityTask"))}),
+    "DecisionCompleted": _said("completed", {"activity_tasks": array(ref("ActivityTask"))}),
+    "ActivityCompleted": _said("completed", {"workflow_task": ref("WorkflowTask")}),
+    "Extended": _said("extended"),
+    "Namespace": _shape({"name": ID, "retention_ms": COUNT}, created_at=TIME),
+    "Namespaces": _shape({"namespaces": array(ref("Namespace"))}),
+    "Health": _shape(
+        {
+            "status": TEXT,
+            "version": TEXT,
+            "uptime_seconds": {"type": "number"},
+            "workflows_active": COUNT,
+            "task_queue_depth": COUNT,
+            "workflow_task_queue_depth": COUNT,
+            "node": TEXT,
+            "role": TEXT,
+            "leader": _OPTIONAL_TEXT,
+            "term": COUNT,
+        }
+    ),
+    "Readiness": _shape(
+        {"ready": FLAG, "leader": _OPTIONAL_TEXT, "lag": COUNT},
+        error=TEXT,
+        code=TEXT,
+        reason=TEXT,
+        maybe_applied=FLAG,
+    ),
+    "Cluster": _shape(
+        {
+            "cluster_id": _OPTIONAL_TEXT,
+            "node": TEXT,
+            "leader": _OPTIONAL_TEXT,
+            "term": COUNT,
+            "nodes": array(ref("Node")),
+            "elections": array(ref("Election")),
+        }
+    ),
+    "Node": _shape(
+        {"id": TEXT, "role": TEXT, "connected": FLAG},
+        http=TEXT,
+        grpc=TEXT,
+        raft=TEXT,
+        metrics=TEXT,
+        term=_OPTIONAL_COUNT,
+        commit_index=_OPTIONAL_COUNT,
+        applied_index=_OPTIONAL_COUNT,
+        match_index=_OPTIONAL_COUNT,
+        lag=_OPTIONAL_COUNT,
+        last_contact_ms=_OPTIONAL_COUNT,
+        state_digest=_OPTIONAL_TEXT,
+        first_index=_OPTIONAL_COUNT,
+        snapshot_index=_OPTIONAL_COUNT,
+        snapshot_age_seconds={"type": ["number", "null"]},
+        disk_free_bytes=_OPTIONAL_COUNT,
+        version=_OPTIONAL_TEXT,
+    ),
+    "Election": _shape({"at": TIME, "term": COUNT, "leader": _OPTIONAL_TEXT, "reason": TEXT}),
+}
