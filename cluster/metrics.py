@@ -133,17 +133,7 @@ class Metrics:
             "This node's wall clock against the median of the voters.",
             registry=registry,
         )
-        self.runs_deleted = Counter(
-            "workflowd_workflows_deleted_total",
-            "Closed runs forgotten, at a call's wish or for their namespace's retention.",
-            registry=registry,
-        )
-        self.outbox_pending = Gauge(
-            "workflowd_outbox_pending",
-            "Messages between runs (a child to start, its outcome, its end) that the leader is"
-            " delivering.",
-            registry=registry,
-        )
+        self.runs_deleted, self.outbox_pending = _deleted_and_pending(registry)
         self.invariant_violations = Counter(
             "workflowd_invariant_violations_total",
             "Open runs found without a live wake-up source.",
@@ -232,3 +222,17 @@ class _Sampled:
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
+
+
+def _deleted_and_pending(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
+    deleted = Counter(
+        "workflowd_workflows_deleted_total",
+        "Closed runs forgotten: somebody asked, or their namespace's retention passed.",
+        registry=registry,
+    )
+    pending = Gauge(
+        "workflowd_outbox_pending",
+        "Messages between runs (start, end and outcome of children) that the leader delivers.",
+        registry=registry,
+    )
+    return deleted, pending

@@ -177,10 +177,10 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
         verdict = _DECIDE[type(command)](ctx, command)
         if verdict.moves:
             evolve(rec, verdict.run, verdict.moves)
-        for other, moves in verdict.also:
-            evolve(rec, other, moves)
-        if isinstance(command, _COMPLETIONS) and command.eager is not None:
-            return _hand_over(rec, command, verdict)
+            for other, moves in verdict.also:
+                evolve(rec, other, moves)
+            if isinstance(command, _COMPLETIONS) and command.eager is not None:
+                return _hand_over(rec, command, verdict)
     except MemoryError:
         raise  # of this machine, not of the log: it must not decide what the state is
     except Exception as error:  # noqa: BLE001 - rule 7 of DESIGN.md: apply never raises
@@ -191,8 +191,8 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
 def _hand_over(
     rec: Recorder, command: CompleteDecision | CompleteActivity, verdict: Verdict
 ) -> Answer:
-    """Whoever completed a task takes the next ones along. A repeated completion makes no moves, and
-    hands nothing over again."""
+    """Whoever completed a task takes the next ones along. Only who completed it: a repeated
+    completion makes no moves, and a refused one is not done."""
     if verdict.run is None or not isinstance(verdict.answer, Done):
         return verdict.answer
     grants = eager.handed(verdict.run, command, verdict.moves)

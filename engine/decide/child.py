@@ -64,14 +64,16 @@ def start(plan: Plan, command: StartChildWorkflow) -> Planned:
     return (started,)
 
 
-def begin(ctx: Context, parent: Run, message: StartChild, run_id: str) -> tuple[Move, ...]:
-    """The child's first run, or why it cannot be. The parent may be closed by now: a child that is
-    still to be started then is one that its parent abandoned."""
+def begin(
+    ctx: Context, parent: Run, message: StartChild, run_id: str
+) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
+    """What the parent hears, and the child's first run, unless it cannot be. The parent may be
+    closed by now: a child that is still to be started then is one that its parent abandoned."""
     namespace = parent.key.namespace
     step = _open_step(parent, message.sequence)
     holder = ctx.run(namespace, message.workflow_id, "")
     if holder is not None:
-        return () if step is None else (_in_use(step, holder),)
+        return () if step is None else (_in_use(step, holder),), ()
     started = WorkflowStarted(
         namespace=namespace,
         workflow_id=message.workflow_id,
@@ -85,7 +87,7 @@ def begin(ctx: Context, parent: Run, message: StartChild, run_id: str) -> tuple[
         parent_run_id=parent.key.run_id,
         parent_sequence=message.sequence,
     )
-    return (started,) if step is None else (ChildOpened(step.sequence, run_id), started)
+    return () if step is None else (ChildOpened(step.sequence, run_id),), (started,)
 
 
 def reported(parent: Run | None, message: ReportChild, child: Run) -> tuple[Move, ...]:

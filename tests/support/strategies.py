@@ -27,6 +27,7 @@ from raftflow.engine.commands import (
     StartTimer,
     WorkflowCommand,
 )
+from raftflow.engine.effects import DeliverTask
 from raftflow.engine.ids import RunKey
 from raftflow.engine.rejections import Done, Granted, Reason, Rejection
 from raftflow.engine.retry import RetryPolicy
@@ -234,6 +235,9 @@ class Player:
             if isinstance(command, cmd.CompleteDecision | cmd.CompleteActivity):
                 assert isinstance(reply.answer, Done | Rejection)
                 handed = reply.answer.handed if isinstance(reply.answer, Done) else ()
+                delivered = {e.token for e in applied.effects if isinstance(e, DeliverTask)}
+                assert delivered.issuperset(handed), "handed over, but nobody delivers it"
+                self.seen["handed"] += len(handed)
                 self.tokens += [(command.namespace, command.workflow_id, each) for each in handed]
             if isinstance(command, cmd.DeliverMessage) and isinstance(reply.answer, Done):
                 self._deliver_once(command)
