@@ -14,6 +14,7 @@ import pytest
 from history_fold import read_history
 
 from raftflow.cluster.api.views import history_event
+from raftflow_sdk.replay import Replayer
 
 RECORDED = [each for each in conformance.scenarios() if each.recorded]
 FILES = sorted(conformance_records.FOLDER.glob("*.json"))
@@ -42,3 +43,17 @@ def test_both_forms_tell_the_same(path: Path) -> None:
     shown = [history_event(event) for event in read_history(path.with_suffix(".history"))]
     for event, was in zip(shown, recorded, strict=True):
         assert {name: event[name] for name in was} == was
+
+
+@pytest.mark.parametrize("implementation", conformance.IMPLEMENTATIONS)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_replayer_agrees_with_the_history(path: Path, implementation: str) -> None:
+    document = json.loads(path.read_text())
+    code = conformance.IMPLEMENTATIONS[implementation]
+    name, last = document["workflow_type"], document["decisions"][-1]
+    workflow = code.VARIANTS[name][last["variant"]] if "variant" in last else code.WORKFLOWS[name]
+    decode = "bytes" if name in code.BINARY else "text"
+    replayer = Replayer({name: workflow}, decode=decode)
+    for history in (document, path.with_suffix(".history")):
+        replayed = replayer.check(history)
+        assert replayed.run_id == document["run_id"]
