@@ -276,7 +276,6 @@ class Environment:
 
     def _deliver_message(self) -> bool:
         for (run, number), message in self.node.messages.items():
-            del self.node.messages[run, number]
             run_id = message.target_run_id
             if message.starts and not run_id:
                 run_id = f"{next(self._numbers):032x}"

@@ -89,11 +89,15 @@ class Node:
 
     def restart(self) -> None:
         """Lose the memory, keep the log: nothing may be different afterwards."""
-        before = (self.state.runs, self.state.current, self.events, self.signals)
+        before = self._memory()
         self._forget()
         for batch in self.log:
             self._apply(batch)
-        assert (self.state.runs, self.state.current, self.events, self.signals) == before
+        assert self._memory() == before, "the log does not tell all that the node knew"
+
+    def _memory(self) -> tuple[object, ...]:
+        state, duties = self.state, (self.decisions, self.activities, self.timers, self.leases)
+        return (state.runs, state.current, self.events, self.signals, *duties, self.messages)
 
     def run(self, key: RunKey) -> Run:
         return self.state.runs[key]
@@ -112,6 +116,9 @@ class Node:
             self.events.setdefault(key, []).append(event)
         for (key, event_id), signal in applied.changes.signals.items():
             self.signals.setdefault(key, {})[event_id] = signal
+        for sent, message in applied.changes.outbox.items():
+            if message is None:
+                self.messages.pop(sent, None)
         for key in applied.changes.deleted:
             self.events.pop(key, None)
             self.signals.pop(key, None)
