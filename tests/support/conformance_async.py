@@ -261,11 +261,47 @@ async def tagged(ctx: AsyncContext) -> object:
     return "ok"
 
 
+async def policy(ctx: AsyncContext) -> object:
+    retry = RetryPolicy(
+        max_attempts=4,
+        initial_backoff=0.01,
+        max_backoff=0.05,
+        backoff_coefficient=1.5,
+        jitter=0.5,
+        non_retryable_error_types=("Fatal",),
+    )
+    return await ctx.activity(
+        "work",
+        ctx.input,
+        retry=retry,
+        start_to_close_timeout=60,
+        schedule_to_close_timeout=120,
+        schedule_to_start_timeout=90,
+        priority=1,
+    )
+
+
+async def patience(ctx: AsyncContext) -> object:
+    try:
+        return await ctx.wait_for_signal("gate", "go", timeout=int(ctx.input) / 1_000)
+    except TimeoutError:
+        return "timeout"
+
+
+async def impatient(ctx: AsyncContext) -> object:
+    helper = ctx.start_child(
+        "Child", ctx.input, name="helper", workflow_id=f"{ctx.workflow_id}-child"
+    )
+    winner = await ctx.race(helper, ctx.start_timer("limit", 0.3), cancel_rest=True)
+    return await helper if winner is helper else "timeout"
+
+
 WORKFLOWS: Mapping[str, Callable[..., Any]] = {
     "Saga": saga,
     "Fails": fails,
     "Uncaught": works,
     "Retried": retried,
+    "Policy": policy,
     "FanOut": fan_out,
     "Settled": settled,
     "Waves": waves,
@@ -288,8 +324,10 @@ WORKFLOWS: Mapping[str, Callable[..., Any]] = {
     "Parent": parent,
     "Careful": careful,
     "Leaving": leaving,
+    "Impatient": impatient,
     "Child": child,
     "Collects": collects,
+    "Patience": patience,
     "Echo": echo,
     "Json": json_echo,
     "Tagged": tagged,

@@ -254,11 +254,47 @@ def tagged(ctx: Context) -> object:
     return "ok"
 
 
+def policy(ctx: Context) -> object:
+    retry = RetryPolicy(
+        max_attempts=4,
+        initial_backoff=0.01,
+        max_backoff=0.05,
+        backoff_coefficient=1.5,
+        jitter=0.5,
+        non_retryable_error_types=("Fatal",),
+    )
+    return ctx.activity(
+        "work",
+        ctx.input,
+        retry=retry,
+        start_to_close_timeout=60,
+        schedule_to_close_timeout=120,
+        schedule_to_start_timeout=90,
+        priority=1,
+    )
+
+
+def patience(ctx: Context) -> object:
+    try:
+        return ctx.wait_for_signal("gate", "go", timeout=int(ctx.input) / 1_000)
+    except TimeoutError:
+        return "timeout"
+
+
+def impatient(ctx: Context) -> object:
+    helper = ctx.start_child(
+        "Child", ctx.input, name="helper", workflow_id=f"{ctx.workflow_id}-child"
+    )
+    winner = ctx.race(helper, ctx.start_timer("limit", 0.3), cancel_rest=True)
+    return helper.result() if winner is helper else "timeout"
+
+
 WORKFLOWS: Mapping[str, Callable[..., Any]] = {
     "Saga": saga,
     "Fails": fails,
     "Uncaught": works,
     "Retried": retried,
+    "Policy": policy,
     "FanOut": fan_out,
     "Settled": settled,
     "Waves": waves,
@@ -281,8 +317,10 @@ WORKFLOWS: Mapping[str, Callable[..., Any]] = {
     "Parent": parent,
     "Careful": careful,
     "Leaving": leaving,
+    "Impatient": impatient,
     "Child": child,
     "Collects": collects,
+    "Patience": patience,
     "Echo": echo,
     "Json": json_echo,
     "Tagged": tagged,
