@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
+from raftflow.testing.answers import check_same
 from raftflow.testing.deployment import Source
 from raftflow.testing.environment import Environment
 from raftflow.testing.fresh import decide_afresh
 from raftflow.testing.plan import EVERYWHERE, NOWHERE, Harm, Plan
 from raftflow.testing.run import Run
-from raftflow.testing.workers import Decision, check_same
+from raftflow.testing.workers import Decision
 from raftflow_sdk import NondeterminismError
 
 Scenario = Callable[[Environment], object]

@@ -15,7 +15,6 @@ from raftflow.cluster.api.validation import Fields
 from raftflow.cluster.config import Config
 from raftflow.engine import describe
 from raftflow.engine.commands import (
-    CompleteActivity,
     CompleteDecision,
     ExpireLease,
     GrantActivity,
@@ -31,6 +30,7 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
 from raftflow.engine.rejections import Answer, Granted, Reason, Rejection
 from raftflow.engine.retry import backoff_ms, may_retry
 from raftflow.engine.state import Step
+from raftflow.testing.answers import check_same, read_outcome
 from raftflow.testing.deployment import Deployment
 from raftflow.testing.fakes import Fate, Later
 from raftflow.testing.node import Node, Queued
@@ -43,21 +43,6 @@ _WORKER = "test-worker"
 _NODE = "n1"
 # A worker that a fault killed is missed at once, so that all others keep their times.
 _SHORT_LEASE_MS = 1
-
-_OUTCOME_FIELDS = frozenset(
-    {
-        "workflow_id",
-        "step_name",
-        "sequence",
-        "lease_token",
-        "output",
-        "output_base64",
-        "error",
-        "error_type",
-        "non_retryable",
-        "next_retry_delay_ms",
-    }
-)
 
 
 class BadDecision(AssertionError):
@@ -318,23 +303,8 @@ class Workers:
         return as_json(views.activity_task(task))
 
     def _complete_activity(self, body: dict[str, Any]) -> Answer:
-        fields = Fields(body, _OUTCOME_FIELDS)
         self._node.watchers.pop(body["lease_token"], None)
-        return self._node.execute(
-            CompleteActivity(
-                namespace=DEFAULT_NAMESPACE,
-                workflow_id=fields.identifier("workflow_id"),
-                step_name=fields.identifier("step_name"),
-                sequence=fields.integer("sequence"),
-                lease_token=fields.identifier("lease_token"),
-                failed=fields.values.get("error") is not None,
-                output=fields.payload("output") or b"",
-                error=fields.text("error"),
-                error_type=fields.text("error_type"),
-                non_retryable=fields.flag("non_retryable"),
-                next_retry_delay_ms=fields.integer("next_retry_delay_ms", -1, least=-1),
-            )
-        )
+        return self._node.execute(read_outcome(body))
 
     def _beat(self, info: ActivityInfo, token: str) -> None:
         """Details that activity code reports are recorded at once."""
@@ -387,26 +357,6 @@ class Workers:
         self._node.execute(
             ExpireLease(namespace=run.namespace, workflow_id=run.workflow_id, token=token)
         )
-
-
-def check_same(what: str, first: dict[str, Any], again: dict[str, Any]) -> None:
-    """A decision is a function of its history alone; but a side effect may come out otherwise when
-    its decision was lost, and all that follows it."""
-    before, after = _foreseeable(first), _foreseeable(again)
-    if before != after:
-        raise NondeterminismError(
-            f"{what} was made again, differently:\n"
-            f"  first  {json.dumps(before)}\n  then   {json.dumps(after)}"
-        )
-
-
-def _foreseeable(answer: dict[str, Any]) -> dict[str, Any]:
-    decided = {name: value for name, value in answer.items() if name != "task_token"}
-    for number, command in enumerate(answer["commands"]):
-        if command.get("marker") == "side_effect":
-            named = {name: value for name, value in command.items() if "data" not in name}
-            return decided | {"commands": [*answer["commands"][:number], named]}
-    return decided
 
 
 def _refused(decision: Decision, why: str) -> str:

@@ -75,6 +75,7 @@ ELSEWHERE = {
     "cluster/store/errors.py": STORE,
     "cluster/store/readers.py": STORE,
     "cluster/store/views.py": STORE,
+    "testing/answers.py": "tests/testing/test_faults.py",
     "testing/deployment.py": ENVIRONMENT,
     "testing/fakes.py": ENVIRONMENT,
     "testing/fresh.py": "tests/testing/test_faults.py",
