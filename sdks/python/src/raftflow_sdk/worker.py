@@ -305,10 +305,10 @@ class Worker:
         goes on with the workflow task that is returned."""
         found: list[dict[str, Any]] = []
         try:
-            info = ActivityInfo(task, self._heartbeats)
+            info = ActivityInfo(task, self._heartbeats.hasten)
             lease = Lease(task, info)
             with self._heartbeats.holding(lease):
-                outcome = _run_activity(self._activities[task["step_name"]], task, info)
+                outcome = self._activities[task["step_name"]].execute(task, info)
                 body = {
                     "workflow_id": task["workflow_id"],
                     "step_name": task["step_name"],
@@ -320,7 +320,7 @@ class Worker:
                 found, err = self._send_outcome(body | outcome, lease)
                 if err is not None and "error" not in outcome and err.status in (400, 413):
                     # The step fails with the reason rather than run again until its lease ends.
-                    outcome = _failure(str(err), "ResultRefused", non_retryable=True)
+                    outcome = failure(str(err), "ResultRefused", non_retryable=True)
                     found, err = self._send_outcome(body | outcome, lease)
             if err is not None:
                 logger.error("outcome of activity %s refused: %s", task["step_name"], err)
