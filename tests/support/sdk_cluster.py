@@ -50,7 +50,6 @@ class FakeCluster:
         self.requests: dict[str, Any] = {}
         self.calls: list[tuple[str, str, Any]] = []
         self.heartbeats: list[dict[str, Any]] = []
-        self.polls: list[dict[str, str]] = []
         self.refusals: deque[tuple[str, Refused]] = deque()
         self.handed: dict[str, list[tuple[FakeRun, dict[str, Any] | None]]] = {}
         self._serial = 0
@@ -102,8 +101,6 @@ class FakeCluster:
         """`gone` says that nobody waits for the answer any more: a poll then takes no task."""
         with self.changed:
             self.calls.append((method, path, body))
-            if path in ("/api/workflow-tasks", "/api/activity-tasks"):
-                self.polls.append(query)
             self.changed.notify_all()
             for position, (prefix, refusal) in enumerate(self.refusals):
                 if path.startswith(prefix):

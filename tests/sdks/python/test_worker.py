@@ -319,16 +319,6 @@ def test_async_code_of_both_kinds_runs(cluster: FakeCluster, node: Node) -> None
     assert run.closing == {"output": '["A","B"]'}
 
 
-def test_a_worker_serves_the_queue_that_it_names(cluster: FakeCluster, node: Node) -> None:
-    worker = Worker([node.address], task_queue="gpu", workflow_slots=1, activity_slots=1)
-    worker.workflow("Order")(lambda ctx: ctx.activity("work"))
-    worker.activity("work")(lambda _: "x")
-    run = cluster.start("Order", "w")
-    with worker:
-        cluster.wait_closed(run)
-    assert {query["task_queue"] for query in cluster.polls} == {"gpu"}
-
-
 def test_wrong_registrations_are_refused() -> None:
     worker = Worker(["http://127.0.0.1:1"])
     worker.workflow("Order")(order)

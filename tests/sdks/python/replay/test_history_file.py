@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +19,15 @@ from raftflow_sdk.replay.history_file import HistoryError, read_history
 def events() -> list[Event]:
     bodies = [kind for kind in get_args(EventBody) if kind is not WorkflowStarted]
     kinds = [WorkflowStarted, *bodies]
-    return [Event(n, 1_700_000_000_000 + n, sample(kind)) for n, kind in enumerate(kinds, 1)]
+    return [Event(n, 1_700_000_000_000 + n, _sample(kind)) for n, kind in enumerate(kinds, 1)]
+
+
+def _sample(kind: Any) -> Any:
+    """Every field has a value; what is JSON in it must be JSON."""
+    body = sample(kind)
+    json_fields = {"search_attributes": (("n", "1"),), "attributes": (("n", "1"),), "memo": "{}"}
+    known = {field.name for field in fields(kind)}
+    return replace(body, **{name: v for name, v in json_fields.items() if name in known})
 
 
 def binary() -> bytes:
