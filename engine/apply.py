@@ -78,7 +78,6 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
     DeliverMessage: message.deliver,
 }
 
-
 _COMPLETIONS = (CompleteDecision, CompleteActivity)
 
 
@@ -160,7 +159,8 @@ def apply(state: WorkingSet, batch: Batch) -> Applied:
 def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
     verdict = None
     try:
-        if isinstance(command, IDENTIFIED) and command.request_id:
+        if getattr(command, "request_id", ""):
+            assert isinstance(command, IDENTIFIED)
             key = request_key(command)
             assert key is not None
             digest = payload_digest(command)

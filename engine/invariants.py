@@ -17,6 +17,7 @@ from raftflow.engine.events import (
     TimerFired,
     WorkflowCancelRequested,
 )
+from raftflow.engine.evolve.arrivals import PATIENCE
 from raftflow.engine.outbox import pending_start
 from raftflow.engine.state import (
     Run,
@@ -125,6 +126,9 @@ def _arrival_problems(run: Run) -> list[str | None]:
     return [
         "arrivals wait, but no decision is out"
         if held and run.decision.state is not TaskState.LEASED
+        else None,
+        f"arrivals wait, but only {run.stale_decisions} decisions were stale"
+        if held and run.stale_decisions < PATIENCE
         else None,
         f"arrivals are numbered {numbers}" if numbers != [*range(1, len(held) + 1)] else None,
         f"results of steps {results} wait, of {arrived} it is said" if results != arrived else None,

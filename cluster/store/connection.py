@@ -39,9 +39,13 @@ def prepare(path: str) -> sqlite3.Connection:
     is_new = not os.path.exists(path)
     try:
         db = connect(path, writer=True)
-        if is_new or not _has_tables(db):
-            build(db, 0)
-        _check(path, db)
+        try:
+            if is_new or not _has_tables(db):
+                build(db, 0)
+            _check(path, db)
+        except BaseException:
+            db.close()
+            raise
         return db
     except (sqlite3.Error, OSError) as error:
         raise fatal(path, error) from error

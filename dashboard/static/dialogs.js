@@ -52,7 +52,8 @@ function control(field) {
   if (field.kind === "area") {
     input = h("textarea", { ...shared, rows: 6, spellcheck: "false" });
   } else {
-    input = h("input", { ...shared, type: "text", placeholder: field.hint });
+    const type = field.kind === "secret" ? "password" : "text";
+    input = h("input", { ...shared, type, placeholder: field.hint });
   }
   input.value = field.value ?? "";
   return h("label", {}, field.label, input);

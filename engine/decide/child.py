@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftflow.engine import trace
 from raftflow.engine.commands import StartChildWorkflow
 from raftflow.engine.decide.cancel import told
 from raftflow.engine.decide.context import Context, step_at, too_large, unregistered
@@ -64,14 +65,16 @@ def start(plan: Plan, command: StartChildWorkflow) -> Planned:
     return (started,)
 
 
-def begin(ctx: Context, parent: Run, message: StartChild, run_id: str) -> tuple[Move, ...]:
-    """The child's first run, or why it cannot be. The parent may be closed by now: a child that is
-    still to be started then is one that its parent abandoned."""
+def begin(
+    ctx: Context, parent: Run, message: StartChild, run_id: str
+) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
+    """What the parent hears, and the child's first run, unless it cannot be. The parent may be
+    closed by now: a child that is still to be started then is one that its parent abandoned."""
     namespace = parent.key.namespace
     step = _open_step(parent, message.sequence)
     holder = ctx.run(namespace, message.workflow_id, "")
     if holder is not None:
-        return () if step is None else (_in_use(step, holder),)
+        return () if step is None else (_in_use(step, holder),), ()
     started = WorkflowStarted(
         namespace=namespace,
         workflow_id=message.workflow_id,
@@ -79,13 +82,13 @@ def begin(ctx: Context, parent: Run, message: StartChild, run_id: str) -> tuple[
         workflow_type=message.workflow_type,
         task_queue=message.task_queue,
         input=message.input,
-        traceparent=message.traceparent,
+        traceparent=trace.under(message.traceparent, run_id),
         tracestate=message.tracestate,
         parent_workflow_id=parent.key.workflow_id,
         parent_run_id=parent.key.run_id,
         parent_sequence=message.sequence,
     )
-    return (started,) if step is None else (ChildOpened(step.sequence, run_id), started)
+    return () if step is None else (ChildOpened(step.sequence, run_id),), (started,)
 
 
 def reported(parent: Run | None, message: ReportChild, child: Run) -> tuple[Move, ...]:

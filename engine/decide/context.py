@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
     answer: Answer
     run: Run | None = None
     moves: tuple[Move, ...] = ()
-    also: tuple[tuple[Run, tuple[Move, ...]], ...] = ()
+    also: tuple[tuple[Run | None, tuple[Move, ...]], ...] = ()
 
 
 def refuse(reason: Reason, message: str) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from raftflow.engine.commands import (
+    RELEASE_0_2,
     AwaitSignal,
     CancelStep,
     CompleteDecision,
@@ -29,7 +30,7 @@ from raftflow.engine.decide.context import (
 )
 from raftflow.engine.digest import of_parts
 from raftflow.engine.events import WorkflowFailed
-from raftflow.engine.evolve.arrivals import FEATURE_LEVEL, PATIENCE
+from raftflow.engine.evolve.arrivals import PATIENCE
 from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import (
@@ -82,7 +83,7 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
 def _may_overlook(ctx: Context, run: Run, seen: int) -> bool:
     """Entries of release 0.1 mean what they meant: after two stale decisions in a row, signals that
     came since and wait in the buffer make the third no staler. Now all facts wait by then."""
-    if ctx.feature_level >= FEATURE_LEVEL or run.stale_decisions < PATIENCE:
+    if ctx.feature_level >= RELEASE_0_2 or run.stale_decisions < PATIENCE:
         return False
     growth = run.history_length - seen
     newest = list(islice(reversed(run.signals), growth))

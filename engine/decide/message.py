@@ -25,8 +25,8 @@ def deliver(ctx: Context, command: DeliverMessage) -> Verdict:
     done = MessageDelivered(command.number)
     match message:
         case StartChild():
-            moves = child.begin(ctx, sender, message, command.target_run_id)
-            return Verdict(DONE, sender, (done, *moves))
+            moves, begun = child.begin(ctx, sender, message, command.target_run_id)
+            return Verdict(DONE, sender, (done, *moves), ((None, begun),))
         case ReportChild():
             parent = ctx.state.runs.get(_target(command))
             return _both(sender, done, parent, child.reported(parent, message, sender))

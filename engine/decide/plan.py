@@ -21,6 +21,7 @@ from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
 
 StepCommand = ScheduleActivity | StartTimer | AwaitSignal | RecordMarker | StartChildWorkflow
+STEP_COMMANDS = (ScheduleActivity, StartTimer, AwaitSignal, RecordMarker, StartChildWorkflow)
 
 # What a command comes to: its events, or why it cannot be followed.
 Planned = tuple[EventBody, ...] | Rejection
@@ -30,7 +31,9 @@ class Plan:
     """Planners read it, and note what those after them must know."""
 
     __slots__ = (
-        "abandoned",
+        "_abandoned",
+        "_commands",
+        "_untaken",
         "attributes",
         "cancelled",
         "ctx",
@@ -38,7 +41,6 @@ class Plan:
         "new_run_id",
         "run",
         "steps",
-        "untaken",
     )
 
     def __init__(
@@ -49,18 +51,29 @@ class Plan:
         self.new_run_id = new_run_id  # of the run that continues this one
         self.events: list[EventBody] = []
         self.steps: list[StepCommand] = []  # those begun by this decision
-        # Steps that it cancels, sooner or later: a wait that it begins and cancels takes no signal.
-        self.abandoned = frozenset([c.sequence for c in commands if isinstance(c, CancelStep)])
-        self.cancelled: set[int] = set()  # of those, the ones so far; membership only
-        self.untaken = Untaken(run)
+        self.cancelled: set[int] = set()  # steps that it cancelled so far; membership only
         self.attributes = run.search_attributes
+        self._commands = commands
+        self._abandoned: frozenset[int] | None = None
+        self._untaken: _Untaken | None = None
+
+    def take_signal(self, wait: AwaitSignal) -> int:
+        """The event id of the signal that the decision's next wait takes; 0 when there is none, or
+        when the decision itself cancels the wait further on."""
+        if self._abandoned is None or self._untaken is None:
+            cancelled = [c.sequence for c in self._commands if isinstance(c, CancelStep)]
+            self._abandoned = frozenset(cancelled)
+            self._untaken = _Untaken(self.run)
+        if wait.sequence in self._abandoned:
+            return 0
+        return self._untaken.take(wait.signal_name)
 
     @property
     def next_sequence(self) -> int:
         return len(self.run.steps) + len(self.steps) + 1
 
 
-class Untaken:
+class _Untaken:
     """The signals that a decision's waits may still take, oldest first for each name. Reads the
     buffer once, however many waits there are, and no further than they need."""
 

@@ -62,9 +62,7 @@ def await_signal(plan: Plan, command: AwaitSignal) -> Planned:
     awaited = SignalAwaited(
         step_name=command.step_name, sequence=sequence, signal_name=command.signal_name
     )
-    if sequence in plan.abandoned:
-        return (awaited,)
-    signal_id = plan.untaken.take(command.signal_name)
+    signal_id = plan.take_signal(command)
     if not signal_id:
         return (awaited,)
     return (awaited, SignalConsumed(sequence=sequence, signal_event_id=signal_id))

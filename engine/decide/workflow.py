@@ -19,7 +19,14 @@ from raftflow.engine.commands import (
 )
 from raftflow.engine.decide import activity, attributes, cancel, child, end, marker, signal, timer
 from raftflow.engine.decide.context import Context
-from raftflow.engine.decide.plan import Plan, Planned, StepCommand, invalid, over_limit
+from raftflow.engine.decide.plan import (
+    STEP_COMMANDS,
+    Plan,
+    Planned,
+    StepCommand,
+    invalid,
+    over_limit,
+)
 from raftflow.engine.events import (
     ChildStarted,
     EventBody,
@@ -80,7 +87,7 @@ def translate(
     """The events of a decision made on the run's present history."""
     plan = Plan(ctx, run, commands, new_run_id)
     for position, command in enumerate(commands, start=1):
-        if isinstance(command, StepCommand):
+        if isinstance(command, STEP_COMMANDS):
             planned = _step(plan, command)
         elif type(command) in _OTHERS:
             planned = _OTHERS[type(command)](plan, command)
@@ -123,8 +130,9 @@ def _whole_problem(plan: Plan) -> Rejection | None:
     """What is wrong with the decision as a whole: it leaves too much open, or nothing."""
     opened, woken = 0, False
     for event in plan.events:
-        opened += _OPENS.get(type(event), 0)
-        woken = woken or isinstance(event, SignalConsumed)
+        kind = type(event)
+        opened += _OPENS.get(kind, 0)
+        woken = woken or kind is SignalConsumed
     left, limit = plan.run.open_steps + opened, plan.ctx.limits.max_open_steps
     if opened > 0 and left > limit:
         return over_limit(f"open steps: {left}, the limit is {limit}")

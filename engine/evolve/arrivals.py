@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
+from raftflow.engine.commands import RELEASE_0_2
 from raftflow.engine.events import (
     ChildCompleted,
     ChildFailed,
@@ -35,9 +36,6 @@ Fact = (
 # So many stale decisions in a row, then facts wait for the next one.
 PATIENCE = 2
 
-# Entries of the level before know no waiting.
-FEATURE_LEVEL = 2
-
 
 def _of_no_step(_rec: Recorder, _run: Run, _fact: Fact) -> None:
     """The run itself is told: nothing is in flight that would end with it."""
@@ -56,11 +54,11 @@ _ENDS: dict[type, Callable[..., None]] = {
 
 
 def must_wait(move: object, rec: Recorder, run: Run) -> TypeGuard[Fact]:
+    """Of a run whose patience is over: nobody asks this of others."""
     return (
-        run.stale_decisions >= PATIENCE
-        and run.decision.state is TaskState.LEASED
+        run.decision.state is TaskState.LEASED
         and type(move) in _ENDS
-        and rec.feature_level >= FEATURE_LEVEL
+        and rec.feature_level >= RELEASE_0_2
     )
 
 

@@ -43,6 +43,7 @@ from raftflow.engine.evolve import (
     signal,
     timer,
 )
+from raftflow.engine.evolve.arrivals import PATIENCE
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.state import Run, TaskState
 from raftflow.engine.transitions import (
@@ -144,24 +145,32 @@ OF_NONE: dict[type, Callable[..., Run | None]] = {
 
 
 def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
-    """Make the moves, in order. Those that follow one which makes a run are of that run."""
-    for move in moves:
-        if subject is not None and type(move) in OF_RUN:
-            _make(rec, subject, move)
-        else:
-            subject = OF_NONE[type(move)](rec, move)
-    if subject is not None and subject.arrivals and subject.decision.state is not TaskState.LEASED:
-        _join(rec, subject)
-
-
-def _make(rec: Recorder, run: Run, move: Move) -> None:
-    """Facts that arrive too fast wait; what closes the run lets them join before it."""
-    if arrivals.must_wait(move, rec, run):
-        arrivals.hold(rec, run, move)
+    """Make the moves, in order. Without a subject the first is of no run, or makes the run that the
+    others are of."""
+    if subject is None:
+        if not moves:
+            return
+        subject = OF_NONE[type(moves[0])](rec, moves[0])
+        moves = moves[1:]
+    elif subject.stale_decisions >= PATIENCE:
+        _under_pressure(rec, subject, moves)
         return
-    if run.arrivals and type(move) in _CLOSING:
+    for move in moves:
+        OF_RUN[type(move)](rec, subject, move)
+
+
+def _under_pressure(rec: Recorder, run: Run, moves: tuple[Move, ...]) -> None:
+    """Facts wait while a decision is out. They join when it is not out any more, yet before what
+    closes the run."""
+    for move in moves:
+        if arrivals.must_wait(move, rec, run):
+            arrivals.hold(rec, run, move)
+            continue
+        if run.arrivals and type(move) in _CLOSING:
+            _join(rec, run)
+        OF_RUN[type(move)](rec, run, move)
+    if run.arrivals and run.decision.state is not TaskState.LEASED:
         _join(rec, run)
-    OF_RUN[type(move)](rec, run, move)
 
 
 def _join(rec: Recorder, run: Run) -> None:

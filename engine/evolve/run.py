@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from raftflow.engine.commands import TimerKind
+from raftflow.engine import trace
+from raftflow.engine.commands import RELEASE_0_2, TimerKind
 from raftflow.engine.events import (
     WorkflowCancelled,
     WorkflowCompleted,
@@ -42,7 +43,7 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
     )
     workflow = WorkflowKey(body.namespace, body.workflow_id)
     before = rec.state.current.get(workflow)
-    if before is not None:
+    if before is not None and rec.feature_level >= RELEASE_0_2:
         run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
@@ -101,7 +102,7 @@ def continued(rec: Recorder, run: Run, body: WorkflowContinuedAsNew) -> None:
             task_queue=body.task_queue,
             input=body.input,
             execution_timeout_ms=body.execution_timeout_ms,
-            traceparent=run.traceparent,
+            traceparent=trace.after(run.traceparent, run.key.run_id, body.new_run_id),
             tracestate=run.tracestate,
             search_attributes=run.search_attributes,
             memo=run.memo,

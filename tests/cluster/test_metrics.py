@@ -54,3 +54,12 @@ def test_owners_are_asked_when_somebody_scrapes() -> None:
         "workflowd_raft_elections_total 4.0",
     ):
         assert line in text
+
+
+def test_what_is_deleted_and_what_is_on_its_way_have_names() -> None:
+    metrics = Metrics()
+    metrics.runs_deleted.inc(2)
+    metrics.outbox_pending.set_function(lambda: 3)
+    text = metrics.render().decode()
+    assert "workflowd_workflows_deleted_total 2.0" in text
+    assert "workflowd_outbox_pending 3.0" in text

@@ -16,6 +16,7 @@ import pytest
 from engine_harness import EngineHarness
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from populate import terminate
 from replica_rig import TINY_CACHE, Rig, dump, entry, play
 from strategies import Wish, random_wishes, wishes
 
@@ -24,8 +25,9 @@ from raftflow.cluster.replica import PIECE_COMMANDS
 from raftflow.cluster.store import CopyRefused, CorruptRecord, StoreSettings, WriterTimes
 from raftflow.cluster.store.records import unframe
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, RegisterTypes
+from raftflow.engine.commands import Batch, Command, RegisterTypes
 from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.rejections import Reason, Rejection, Started
 from raftflow.engine.state import Run
 from raftflow.raftlog.journal import LogEntry
 
@@ -274,6 +276,19 @@ async def test_views_of_runs_hot_cold_and_missing(tmp_path: Path) -> None:
     await rig.stop()
 
 
+async def test_the_newest_run_is_hot_though_nobody_asked_for_its_id(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    await rig.feed([*born(), entry(3, starts(1), 1_000_001)])
+    await rig.stop()
+    await rig.start()  # nothing is hot; what names the run alone does not tell which is the newest
+    await rig.feed([entry(4, [make.signal("w0", "go", run_id="r0")], 1_000_002)])
+    hot = rig.replica.hot_run(RunKey("default", "w0", "r0"))
+    assert hot is not None
+    assert rig.replica.hot_newest(WorkflowKey("default", "w0")) is None
+    assert await rig.replica.run_view("default", "w0") is hot  # not what is written of it so far
+    await rig.stop()
+
+
 async def test_a_copy_brings_another_node_to_the_same_state(tmp_path: Path) -> None:
     _, entries = play(random_wishes(3, 60))
     first = await Rig(tmp_path / "a").start()
@@ -331,4 +346,64 @@ async def test_a_damaged_run_stands_alone(tmp_path: Path) -> None:
     view = await rig.replica.run_view("default", "w1")
     assert view is not None
     assert view.signals
+    await rig.stop()
+
+
+async def test_a_deleted_run_is_gone_before_the_store_has_deleted_it(tmp_path: Path) -> None:
+    patient = StoreSettings(times=WriterTimes(linger_ms=60_000))
+    rig = await Rig(tmp_path, settings=patient).start()
+    await rig.feed([*born(), entry(3, starts(2), 1_000_001)])
+    await rig.feed([entry(4, [terminate("w0"), terminate("w1")], 1_000_002)])
+    await rig.settle()
+    await rig.feed([entry(5, [make.delete("w0", "r0")], 1_000_003)])
+    assert rig.store.written_index == 4
+    assert await rig.replica.run_view("default", "w0") is None
+    assert await rig.replica.run_view("default", "w0", "r0") is None
+    assert await rig.replica.run_view("default", "w1", "r1") is not None
+    told: list[Applied] = []
+    rig.replica.subscribe(lambda applied, _batch: told.append(applied))
+    await rig.feed([entry(6, [make.signal("w0", "go"), make.start("w0", run_id="r9")], 1_000_004)])
+    unknown, started = [reply.answer for reply in told[-1].replies]
+    assert isinstance(unknown, Rejection)
+    assert unknown.reason is Reason.WORKFLOW_NOT_FOUND
+    assert started == Started("r9", True)
+    await rig.stop()
+
+
+@pytest.mark.parametrize("settled", [True, False])
+async def test_deletes_leave_the_same_state_hot_or_cold(tmp_path: Path, settled: bool) -> None:
+    """A chain of runs of one id, deleted oldest first, whatever was written or evicted between."""
+    again = make.IdReusePolicy.ALLOW_DUPLICATE
+    commands: list[Command] = []
+    for run_id in ("r1", "r2", "r3"):
+        commands += [make.start("w", run_id=run_id, reuse=again), terminate("w")]
+    commands += [make.delete("w", run_id) for run_id in ("r3", "r1", "r3", "r2", "r3", "r3")]
+    commands += [make.start("w", run_id="r4")]
+    log = [*born(), *[entry(n, [each], 1_000_000 + n) for n, each in enumerate(commands, start=3)]]
+    hot = await through(tmp_path / "hot", log)
+    cold = await Rig(tmp_path / "cold", cache=TINY_CACHE).start()
+    for each in log:
+        await cold.feed([each])
+        if settled:
+            await cold.settle()
+        cold.replica._hot.evict(cold.store.written_index)
+    await cold.settle()
+    assert cold.replica.digest == hot.replica.digest
+    for rig in (hot, cold):
+        await rig.stop()
+    assert dump(tmp_path / "hot" / "state.db") == dump(tmp_path / "cold" / "state.db")
+    assert [row[3] for row in dump(tmp_path / "hot" / "state.db")["runs"]] == ["r4"]
+
+
+async def test_a_large_entry_tells_of_all_its_runs(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    count = PIECE_COMMANDS
+    log = [*born(), entry(3, starts(count), 1_000_001)]
+    ends = [terminate(f"w{n}") for n in range(count)]
+    deletes = [make.delete(f"w{n}", f"r{n}") for n in range(count)]
+    await rig.feed(log)
+    told: list[Applied] = []
+    rig.replica.subscribe(lambda applied, _batch: told.append(applied))
+    await rig.feed([entry(4, [*ends, *deletes], 1_000_002)])
+    assert len(told[-1].changes.deleted) == count
     await rig.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import engine_harness as make
+from populate import terminate
 
 from raftflow.cluster.store.views import Loaded, StoredRun
 from raftflow.cluster.working_set import CacheBounds, HotSet, keys_of
@@ -145,3 +146,60 @@ def test_an_evicted_run_keeps_its_number_when_loaded_again() -> None:
     driver.apply(make.signal("a", "go"), loaded)
     assert driver.hot._held[key].run_no == 1
     assert driver.next_run_no == 3
+
+
+def ended(driver: Driver, workflow_id: str, run_id: str = "r1") -> None:
+    driver.apply(make.start(workflow_id, run_id=run_id, reuse=make.IdReusePolicy.ALLOW_DUPLICATE))
+    driver.apply(terminate(workflow_id))
+
+
+def test_what_was_deleted_is_absent_until_the_store_has_deleted_it() -> None:
+    driver = Driver()
+    ended(driver, "w")
+    hot, key, workflow = driver.hot, RunKey("default", "w", "r1"), WorkflowKey("default", "w")
+    stored = StoredRun(make.copy_header(hot.state.runs[key]), 1)
+    driver.apply(make.delete("w"))
+    assert (len(hot), hot.size) == (0, 0)
+    assert hot.is_gone(key)
+    assert hot.is_gone(workflow)
+    hot.pin((key, workflow))
+    assert hot.ready((key, workflow))  # nothing is asked of the store
+    hot.unpin((key, workflow))
+    # A load that began before: what it found is out of date.
+    hot.pin((WorkflowKey("default", "x"),))
+    wanted = hot.begin_load()
+    assert wanted is not None
+    hot.evict(driver.index)
+    hot.finish_load(wanted, Loaded(runs={key: stored}, current={workflow: "r1"}))
+    assert key not in hot.state.runs
+    assert workflow not in hot.state.current
+    hot.evict(driver.index - 1)
+    assert hot.is_gone(key)
+    hot.evict(driver.index)
+    assert not hot.is_gone(key)
+    assert not hot.is_gone(workflow)
+    hot.pin((key,))
+    assert not hot.ready((key,))
+
+
+def test_an_older_run_goes_and_the_id_stays() -> None:
+    driver = Driver(runs=0)
+    ended(driver, "w")
+    ended(driver, "w", "r2")
+    hot = driver.hot
+    driver.apply(make.delete("w", "r1"))
+    assert not hot.is_gone(WorkflowKey("default", "w"))
+    assert hot.is_gone(RunKey("default", "w", "r1"))
+    # The newest counts what is kept: it must not be read from a store that has one more.
+    assert hot.evict(driver.index - 1) == 0
+    assert hot.state.runs[RunKey("default", "w", "r2")].older_runs == 0
+
+
+def test_an_id_starts_again_under_another_number() -> None:
+    driver = Driver()
+    ended(driver, "w")
+    driver.apply(make.delete("w"))
+    driver.apply(make.start("w"))
+    key = RunKey("default", "w", "r1")
+    assert not driver.hot.is_gone(key)
+    assert driver.hot._held[key].run_no == 2

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import engine_harness as make
 from engine_harness import EngineHarness
 
-from raftflow.engine.commands import AwaitSignal, StartTimer
+from raftflow.engine.commands import AwaitSignal, CancelRun, RecordMarker, StartTimer
 from raftflow.engine.describe import (
     LeaseFate,
     activity_task,
@@ -13,7 +15,7 @@ from raftflow.engine.describe import (
     waiting_on,
 )
 from raftflow.engine.limits import DEFAULT_LIMITS
-from raftflow.engine.state import RunStatus, TaskState
+from raftflow.engine.state import RunStatus, StepKind, StepStatus, TaskState
 
 
 def busy() -> EngineHarness:
@@ -85,3 +87,50 @@ def test_the_fate_of_a_lease() -> None:
     done = lease_fate(harness.run("w"), 1, token)
     assert (done.held, done.cancelled) == (False, False)
     assert lease_fate(None, 1, token).cancelled
+
+
+def test_what_arrived_is_no_result_yet() -> None:
+    harness = busy()
+    token = harness.grant_activity("w", 1)
+    for _ in range(2):
+        stale = harness.grant_decision("w")
+        harness.do(make.signal("w", "later"))
+        harness.do(make.complete_decision("w", stale))
+    harness.grant_decision("w")
+    harness.do(make.complete_activity("w", token, b"paid"))
+    run = harness.run("w")
+    step = decision_task(run, DEFAULT_LIMITS).steps[0]
+    assert (step.status.name, step.output, step.task) == ("SCHEDULED", b"", TaskState.NONE)
+    view = describe_run(run, run.signals.values())
+    assert view.arrivals == 1
+    assert [(wait.kind, wait.arrived) for wait in view.waiting_on] == [
+        ("WORKFLOW_TASK", False),
+        ("ACTIVITY", True),
+        ("TIMER", False),
+    ]
+    assert not lease_fate(run, 1, token).held
+
+
+def test_what_a_decision_is_told_of_its_run() -> None:
+    harness = EngineHarness()
+    harness.register("Order")
+    attributes = (("city", '"Kiel"'),)
+    start = dataclasses.replace(make.start("w"), search_attributes=attributes, memo="{}")
+    harness.do(start)
+    harness.decide(
+        "w",
+        RecordMarker(step_name="v", sequence=1, marker="version", data=b"2"),
+        make.activity(2, "a"),
+    )
+    cancel = CancelRun(
+        namespace="default", workflow_id="w", run_id="", reason="why", request_id="", graceful=True
+    )
+    harness.do(cancel)
+    run = harness.run("w")
+    for view in (decision_task(run, DEFAULT_LIMITS), describe_run(run, ())):
+        assert (view.search_attributes, view.memo) == (attributes, "{}")
+        assert (view.cancel_requested_event_id, view.cancel_reason) == (4, "why")
+        assert view.cancel_requested_ms == make.BIRTH_MS
+        marker = view.steps[0]
+        assert (marker.kind, marker.marker, marker.output) == (StepKind.MARKER, "version", b"2")
+        assert (marker.status, marker.resolved_event_id) == (StepStatus.COMPLETED, 2)

@@ -9,6 +9,7 @@ import pytest
 from engine_harness import EngineHarness
 
 from raftflow.engine.commands import AwaitSignal, StartTimer, TimerKind
+from raftflow.engine.events import Event, SignalReceived
 from raftflow.engine.invariants import problems, wakeup_problem
 from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import Run, RunStatus, Signal, StepStatus, TaskState
@@ -87,9 +88,40 @@ def count_an_attempt_twice(run: Run, _timers: Timers) -> None:
     run.steps[0].attempts += 1
 
 
+def hold_without_a_decision(run: Run, _timers: Timers) -> None:
+    run.arrivals[1] = Event(1, 1, SignalReceived(name="x", payload=b"", request_id=""))
+
+
+def forget_what_arrived(run: Run, timers: Timers) -> None:
+    run.steps[2].arrived = True
+    del timers[TimerKind.STEP, 3]
+
+
+def mark_a_cancel_that_nobody_asked_for(run: Run, _timers: Timers) -> None:
+    run.steps[4].marker = "cancel"
+
+
+def ask_in_the_future(run: Run, _timers: Timers) -> None:
+    run.cancel_requested_event_id, run.cancel_requested_ms = run.history_length + 1, 1
+
+
+def continue_while_open(run: Run, _timers: Timers) -> None:
+    run.continued_to_run_id = "r2"
+
+
+def cancel_without_event(run: Run, _timers: Timers) -> None:
+    run.steps[4].status, run.steps[4].resolved_event_id = StepStatus.CANCELLED, 0
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
+        hold_without_a_decision,
+        forget_what_arrived,
+        mark_a_cancel_that_nobody_asked_for,
+        ask_in_the_future,
+        continue_while_open,
+        cancel_without_event,
         lose_a_timer,
         keep_a_timer,
         miscount_steps,

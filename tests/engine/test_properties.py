@@ -70,7 +70,7 @@ def test_long_lives(seed: int) -> None:
 
 @pytest.mark.slow
 @_STATEFUL
-@given(wishes(max_size=40))
+@given(wishes(max_size=40) | wishes(max_size=40, crowded=True))
 def test_every_message_arrives_and_every_run_can_be_forgotten(sequence: list[Wish]) -> None:
     """The harness asserts after every batch that nobody waits for what will not come, that no
     step has two results and that no row outlives its run; the player, that no message is
@@ -90,6 +90,7 @@ def test_every_message_arrives_and_every_run_can_be_forgotten(sequence: list[Wis
 @pytest.mark.parametrize("seed", range(4))
 def test_crowded_lives(seed: int) -> None:
     player = played(random_wishes(seed, 400, crowded=True), CROWDED)
+    player.settle()
     again = replayed(player.batches, EngineHarness(limits=CROWDED, hot=False))
     assert again.digest == player.harness.digest
     held = {name for name in player.seen if name.startswith("held ")}

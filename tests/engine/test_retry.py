@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,20 @@ def test_waits_stay_in_bounds_and_are_quick(initial: int, cap: int, coefficient:
     assert 0 <= waits[-1] <= MAX_BACKOFF_MS
 
 
+def test_jitter_makes_waits_longer_or_shorter_by_its_share() -> None:
+    plain = RetryPolicy(max_attempts=0, initial_backoff_ms=1_000, max_backoff_ms=8_000)
+    policies = [
+        dataclasses.replace(plain, jitter_milli=200, jitter_seed=seed) for seed in range(50)
+    ]
+    for attempts in range(1, 6):
+        wait = backoff_ms(plain, attempts)
+        waits = [backoff_ms(policy, attempts) for policy in policies]
+        assert all(wait * 8 // 10 <= each <= wait * 12 // 10 for each in waits)
+        assert len(set(waits)) > 40, "they would all come back at once"
+    for_ever = [1_180, 1_604, 3_633, 6_697]
+    assert [backoff_ms(policies[7], attempts) for attempts in range(1, 5)] == for_ever
+
+
 def test_who_tries_again() -> None:
     thrice = RetryPolicy(max_attempts=3, non_retryable_error_types=("Declined",))
     assert may_retry(thrice, attempts=2, error_type="", non_retryable=False)
@@ -58,6 +74,8 @@ def test_who_tries_again() -> None:
         RetryPolicy(initial_backoff_ms=-1),
         RetryPolicy(max_backoff_ms=-1),
         RetryPolicy(backoff_coefficient_milli=999),
+        RetryPolicy(jitter_milli=-1),
+        RetryPolicy(jitter_milli=1_001),
     ],
 )
 def test_what_cannot_be_followed(policy: RetryPolicy) -> None:

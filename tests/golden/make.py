@@ -13,13 +13,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
-from dev_cluster import call, wait_for, workflow_path
+from dev_cluster import HttpError, call, wait_for, workflow_path
 from golden_node import GoldenNode
 
 HERE = Path(__file__).resolve().parent
@@ -100,19 +101,106 @@ def populate(node: GoldenNode) -> None:
     start(node, "queued", input="x" * 5_000)
     decide(node, "queued", schedule("nobody-has-this", 1, input="y" * 3_000))
     start(node, "undecided", kind="Größe ✓", task_queue="other")
+    populate_0_2(node)
+
+
+def child(sequence: int, workflow_id: str, policy: str) -> dict[str, Any]:
+    return {
+        "type": "start_child_workflow",
+        "step_name": "child",
+        "sequence": sequence,
+        "workflow_type": "Order",
+        "workflow_id": workflow_id,
+        "input_base64": "/wA=",
+        "task_queue": "family",
+        "parent_close_policy": policy,
+    }
+
+
+def marker(sequence: int, kind: str, step_name: str, data: str) -> dict[str, Any]:
+    return {
+        "type": "record_marker",
+        "step_name": step_name,
+        "sequence": sequence,
+        "marker": kind,
+        "data": data,
+    }
+
+
+def post(node: GoldenNode, workflow_id: str, verb: str, **body: Any) -> None:
+    call(node.http, "POST", workflow_path(workflow_id, f"/{verb}"), body)
+
+
+def known(node: GoldenNode) -> list[str]:
+    runs = call(node.http, "GET", "/api/workflows")["workflows"]
+    return sorted({run["workflow_id"] for run in runs})
+
+
+def populate_0_2(node: GoldenNode) -> None:
+    """What release 0.2 added. Whatever waits for a decision is told to sleep, so that `decide`
+    meets the run that it names."""
+    labels = {"tier": "gold", "total": 12.5, "paid": True}
+    start(node, "labelled", search_attributes=labels, memo={"note": "zerbrechlich ✓"})
+    upsert = {"type": "upsert_search_attributes", "attributes": {"stage": "packed", "tier": None}}
+    decide(node, "labelled", upsert, timer(1, 10**11))
+    start(node, "parent")
+    kept = child(2, "child-2", "ABANDON")
+    decide(node, "parent", child(1, "child-1", "TERMINATE"), kept)
+    start(node, "left-by-its-parent")
+    decide(node, "left-by-its-parent", child(1, "told-to-cancel", "REQUEST_CANCEL"))
+    wait_for("the child runs", lambda: "told-to-cancel" in known(node))
+    post(node, "left-by-its-parent", "terminate", reason="enough")
+    start(node, "chained", input="first")
+    decide(node, "chained", {"type": "continue_as_new", "input": "second"})
+    decide(node, "chained", timer(1, 10**11))
+    start(node, "marked")
+    recorded = marker(1, "version", "v", "2")
+    cancelled = {"type": "cancel_step", "step_name": "nap", "sequence": 2, "reason": "no need"}
+    decide(node, "marked", recorded, timer(2, 10**11), cancelled, timer(3, 10**11))
+    start(node, "compensates")
+    post(node, "compensates", "cancel", reason="gently", graceful=True)
+    decide(node, "compensates", marker(1, "cancel", "cancellation", "2"), timer(2, 10**11))
+    start(node, "signalled", signal={"name": "approved", "payload": "ja"})
+    decide(node, "signalled", wait_for_signal(1))
+    decide(node, "signalled", timer(2, 10**11))
+    start(node, "forgotten")
+    post(node, "forgotten", "terminate", reason="enough")
+    call(node.http, "DELETE", workflow_path("forgotten"))
+    start(node, "again")
+    post(node, "again", "terminate", reason="enough")
+    start(node, "again", request_id="again-2", id_reuse_policy="ALLOW_DUPLICATE")
+    decide(node, "again", timer(1, 10**11))
+    start(node, "paused")
+    post(node, "paused", "pause", reason="to look at it")
+    crowded(node)
+
+
+def crowded(node: GoldenNode) -> None:
+    """Two stale decisions in a row: what comes during the third one waits for it."""
+    start(node, "crowded")
+    for number in range(3):
+        task = call(node.http, "GET", "/api/workflow-tasks?worker_id=golden")
+        assert task["workflow_id"] == "crowded", task
+        post(node, "crowded", "signal", name="other", payload=str(number))
+        if number < 2:
+            body = {"workflow_id": "crowded", "task_token": task["task_token"], "commands": []}
+            with suppress(HttpError):  # 409: made on an older history
+                call(node.http, "POST", "/api/workflow-tasks/complete", body)
 
 
 def main() -> None:
     target = HERE / f"v{version('raftflow')}"
+    if target.exists():
+        raise SystemExit(f"{target.name} is released: it stays as it is")
     with tempfile.TemporaryDirectory() as directory:
         node = GoldenNode(Path(directory) / "data")
         node.start()
-        populate(node)
-        wait_for("the store has written all", lambda: node.call("GET", "/api/workflows"))
-        expected = node.observed()
-        node.process.send_signal(signal.SIGKILL)
-        node.process.wait()
-        shutil.rmtree(target, ignore_errors=True)
+        try:
+            populate(node)
+            expected = node.observed(known(node))  # the store has written all that a list saw
+        finally:
+            node.process.send_signal(signal.SIGKILL)
+            node.process.wait()
         shutil.copytree(node.data_dir, target / "data", ignore=shutil.ignore_patterns("lock"))
     (target / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
     size = subprocess.run(["du", "-sh", target], capture_output=True, text=True, check=True).stdout

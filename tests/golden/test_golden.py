@@ -71,7 +71,7 @@ def test_a_node_serves_it(golden: tuple[Path, dict[str, Any]]) -> None:
     node = GoldenNode(data)
     node.start()
     try:
-        seen = node.observed()
+        seen = node.observed(expected["runs"])
     finally:
         node.stop()
     for workflow_id, then in expected["runs"].items():

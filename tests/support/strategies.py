@@ -27,8 +27,9 @@ from raftflow.engine.commands import (
     StartTimer,
     WorkflowCommand,
 )
+from raftflow.engine.effects import DeliverTask
 from raftflow.engine.ids import RunKey
-from raftflow.engine.rejections import Done, Granted, Rejection
+from raftflow.engine.rejections import Done, Granted, Reason, Rejection
 from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import Run, RunStatus, StepStatus, TaskState
 
@@ -226,12 +227,17 @@ class Player:
         self._said += commands
         applied = self.harness.apply(*commands, advance_ms=advance_ms)
         for command, reply in zip(commands, applied.replies, strict=True):
+            refused = isinstance(reply.answer, Rejection) and reply.answer.reason
+            assert refused is not Reason.UNREADABLE, f"{command} broke the engine: {reply.answer}"
             if isinstance(reply.answer, Granted):
                 assert isinstance(command, cmd.GrantActivity | cmd.GrantDecision)
                 self.tokens.append((command.namespace, command.workflow_id, reply.answer.token))
             if isinstance(command, cmd.CompleteDecision | cmd.CompleteActivity):
                 assert isinstance(reply.answer, Done | Rejection)
                 handed = reply.answer.handed if isinstance(reply.answer, Done) else ()
+                delivered = {e.token for e in applied.effects if isinstance(e, DeliverTask)}
+                assert delivered.issuperset(handed), "handed over, but nobody delivers it"
+                self.seen["handed"] += len(handed)
                 self.tokens += [(command.namespace, command.workflow_id, each) for each in handed]
             if isinstance(command, cmd.DeliverMessage) and isinstance(reply.answer, Done):
                 self._deliver_once(command)

@@ -174,6 +174,7 @@ async def test_a_worker_that_ends_its_side_gets_its_outcomes(served: Served, stu
     await eventually(lambda: worker.tasks, "the task")
     completion = asyncio.create_task(worker.complete(worker.tasks[0]))
     await asyncio.sleep(0)
+    worker.acknowledges = False  # who has ended its side can write no more
     await worker.call.done_writing()
     assert (await completion).HasField("complete_task")
     await worker.reading

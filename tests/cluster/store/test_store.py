@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,12 +13,13 @@ from pathlib import Path
 import engine_harness as make
 import pytest
 from eventually import eventually
-from populate import apply, populate
-from replica_rig import Rig
+from populate import apply, child, decide, populate, terminate, view
+from replica_rig import TINY_CACHE, Rig, dump, entry
 
 from raftflow.cluster.store import (
     AppliedState,
     CorruptRecord,
+    RowEncoder,
     RunFilter,
     Store,
     StoreDamaged,
@@ -28,10 +31,15 @@ from raftflow.cluster.store import (
     WriterTimes,
 )
 from raftflow.cluster.store.records import unframe
-from raftflow.engine.ids import RunKey
+from raftflow.engine.commands import IdReusePolicy, RegisterTypes, StartTimer
+from raftflow.engine.events import Event, SignalReceived, TimerFired
+from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.state import Changes, ReportChild, Run, RunStatus
 
 NEVER = StoreSettings(times=WriterTimes(linger_ms=0, checkpoint_every_ms=10_000_000))
 KEY = RunKey("default", "order", "run-order")
+ALLOW = IdReusePolicy.ALLOW_DUPLICATE
+GOLDEN = Path(__file__).resolve().parent.parent.parent / "golden"
 
 
 def state(index: int) -> AppliedState:
@@ -246,6 +254,160 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
     execute(tmp_path / "state.db", "PRAGMA user_version = 99")
     with pytest.raises(StoreTooNew, match="99"):
         await Store.open(tmp_path / "state.db")
+
+
+def schema(path: Path) -> list[tuple[str, str]]:
+    db = sqlite3.connect(path)
+    found = db.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    db.close()
+    return [*found, ("version", str(version))]
+
+
+def runs_of(path: Path) -> list[tuple[object, ...]]:
+    db = sqlite3.connect(path)
+    found = db.execute("SELECT * FROM runs ORDER BY run_no").fetchall()
+    db.close()
+    return found
+
+
+def store_of_release_1(path: Path) -> None:
+    released = GOLDEN / "v0.1.0" / "data"
+    for suffix in ("", "-wal", "-shm"):
+        shutil.copy(released / f"state.db{suffix}", f"{path}{suffix}")
+
+
+async def test_a_store_of_an_older_release_becomes_like_a_new_one(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    store_of_release_1(old)
+    before = runs_of(old)
+    for path in (old, new):
+        await (await Store.open(path)).close()
+    assert schema(old) == schema(new)
+    assert runs_of(old) == before
+    assert len(before) == 10
+
+
+async def test_a_migration_that_breaks_off_leaves_the_older_store(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    store_of_release_1(path)
+    execute(path, "CREATE TABLE memos (in_the_way)")
+    before = schema(path)
+    with pytest.raises(StoreError, match="memos already exists"):
+        await Store.open(path)
+    assert schema(path) == before
+    execute(path, "DROP TABLE memos")
+    await (await Store.open(path)).close()
+
+
+async def test_a_run_of_an_older_release_counts_those_before_it(tmp_path: Path) -> None:
+    """Release 0.1 did not count them, and so no row does."""
+    rig = await Rig(tmp_path, cache=TINY_CACHE).start()
+    await populate(rig, ["again"])
+    for run_id in ("second", "third"):
+        await apply(rig, terminate("again"))
+        await apply(rig, make.start("again", run_id=run_id, reuse=ALLOW))
+    await rig.stop()
+    await rig.start()
+    loaded = await rig.store.load([WorkflowKey("default", "again")], [], [])
+    (stored,) = loaded.runs.values()
+    assert (stored.run.key.run_id, stored.run.older_runs) == ("third", 2)
+    await rig.stop()
+
+
+async def test_all_of_a_run_comes_back(tmp_path: Path) -> None:
+    """Arrivals that wait, messages on their way, labels; with nothing left in memory."""
+    rig = await Rig(tmp_path).start()
+    await populate(rig, ["order"], search_attributes=(("tier", '"gold"'),), memo='{"a":1}')
+    await decide(rig, "order", child(1), child(2, input=b""), make.activity(3, input=b"x"))
+    live = await view(rig, "order")
+    hold_back(rig, live, Event(1, 9, SignalReceived(name="go", payload=b"now", request_id="")))
+    await rig.settle()
+    stored = await rig.store.run(live.key)
+    assert stored == live
+    assert stored.arrivals
+    assert len(stored.outbox) == 2
+    await rig.stop()
+    await rig.start()
+    assert await view(rig, "order") == live
+    await rig.stop()
+
+
+def hold_back(rig: Rig, run: Run, *arrivals: Event) -> None:
+    """As an entry that came while a decision was out."""
+    changes = Changes(runs={run.key: run})
+    for arrival in arrivals:
+        run.arrivals[arrival.event_id] = changes.arrivals[run.key, arrival.event_id] = arrival
+    submit(rig, changes)
+
+
+def submit(rig: Rig, changes: Changes) -> None:
+    replica = rig.replica
+    encoder = RowEncoder()
+    numbers = replica._hot.number(changes, replica.applied.next_run_no)
+    encoder.add(changes, numbers)
+    replica.applied = dataclasses.replace(replica.applied, index=replica.applied.index + 1)
+    rig.store.submit(encoder.close(replica.applied))
+
+
+async def test_what_joined_or_was_delivered_is_gone(rig: Rig) -> None:
+    await populate(rig, ["order"])
+    run = await view(rig, "order")
+    hold_back(rig, run, *[Event(n, 9, TimerFired(sequence=n)) for n in (1, 2)])
+    await rig.settle()
+    joined = Changes(
+        runs={run.key: run},
+        arrivals={(run.key, 1): None},
+        outbox={(run.key, 1): ReportChild("p", "p1", 2), (run.key, 2): None},
+    )
+    submit(rig, joined)
+    await rig.settle()
+    stored = await rig.store.run(run.key)
+    assert stored is not None
+    assert list(stored.arrivals) == [2]
+    assert stored.outbox == {1: ReportChild("p", "p1", 2)}
+
+
+async def test_nothing_is_left_of_a_deleted_run(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    await populate(rig, ["other"])
+    await rig.stop()
+    empty = dump(tmp_path / "state.db")
+    await rig.start()
+    labels = {"search_attributes": (("tier", '"gold"'),), "memo": "{}"}
+    await populate(rig, ["order"], execution_timeout_ms=10**6, **labels)
+    await decide(
+        rig,
+        "order",
+        make.activity(1, input=b"x"),
+        StartTimer(step_name="t", sequence=2, delay_ms=10**6),
+    )
+    await apply(rig, make.signal("order", "go"), make.signal("order", "go"))
+    await apply(rig, terminate("order"))
+    await apply(rig, make.delete("order", "run-order"))
+    await rig.stop()
+    left = dump(tmp_path / "state.db")
+    assert {**left, "applied": []} == {**empty, "applied": []}
+
+
+async def test_a_run_that_lived_and_died_within_a_transaction_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    patient = StoreSettings(times=WriterTimes(linger_ms=60_000))
+    rig = await Rig(tmp_path, settings=patient).start()
+    commands = [
+        RegisterTypes(namespace="default", workflow_types=("Order",)),
+        make.start("order"),
+        terminate("order"),
+        make.delete("order"),
+        make.start("order"),  # under the same run id
+    ]
+    await rig.feed([entry(n, [each], 1_000_000) for n, each in enumerate(commands, start=1)])
+    await rig.settle()
+    rows = dump(tmp_path / "state.db")
+    assert len(rows["runs"]) == len(rows["events"]) == 1
+    assert (await view(rig, "order")).status is RunStatus.WAITING
+    await rig.stop()
 
 
 async def test_events_are_the_records_of_a_history_file(rig: Rig) -> None:
