@@ -79,8 +79,8 @@ class StreamWorker:
                 case "outcome":
                     self._outcomes.pop(message.id).set_result(message.outcome)
                 case "tasks":
-                    self.batches.append(message.tasks)
                     if self.acknowledges:
                         await self.acknowledge(message.tasks)
+                    self.batches.append(message.tasks)
                 case "lease_ended":
                     self.ended.append(message.lease_ended)
