@@ -39,6 +39,7 @@ SERVICE = pb.DESCRIPTOR.services_by_name["WorkflowService"].full_name
 # A poll answers this much before the caller's deadline, so that the answer arrives.
 _DEADLINE_MARGIN_MS = 200
 _MAX_SEND_BYTES = 256 << 20
+_KEEPALIVE_MS = 20_000
 
 Context = aio.ServicerContext[Any, Any]
 Q = TypeVar("Q")
@@ -65,6 +66,9 @@ class GrpcServer:
                     self._node.config.limits.request_body_bytes,
                 ),
                 ("grpc.max_send_message_length", _MAX_SEND_BYTES),
+                # A worker whose machine is gone would otherwise hold its polls for hours.
+                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
             ]
         )
         register: Any = service_pb2_grpc.add_WorkflowServiceServicer_to_server

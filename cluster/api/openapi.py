@@ -27,6 +27,9 @@ _RETRY_AFTER = {
 
 
 def document(paths: Iterable[tuple[str, Methods]]) -> dict[str, Any]:
+    described = {path: _path(path, methods) for path, methods in paths}
+    started = described["/api/workflows"]["post"]["responses"]["201"]
+    started["links"] = _links(described)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -34,7 +37,7 @@ def document(paths: Iterable[tuple[str, Methods]]) -> dict[str, Any]:
             "version": version("raftflow"),
             "description": "A durable workflow engine. docs/protocol.md tells the same in prose.",
         },
-        "paths": {path: _path(path, methods) for path, methods in paths},
+        "paths": described,
         "components": {
             "schemas": dict(SHAPES),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -42,6 +45,19 @@ def document(paths: Iterable[tuple[str, Methods]]) -> dict[str, Any]:
         # Either, as the node is set up: tokens are asked for where it has an auth_token_file.
         "security": [{}, {"token": []}],
     }
+
+
+def _links(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """What can be asked of a run that was started."""
+    names = [
+        operation["operationId"]
+        for path, operations in paths.items()
+        if path.startswith("/api/workflows/{id}")
+        for method, operation in operations.items()
+        if method != "parameters"
+    ]
+    id_of_it = {"id": "$response.body#/workflow_id"}
+    return {name: {"operationId": name, "parameters": id_of_it} for name in names}
 
 
 def _path(path: str, methods: Methods) -> dict[str, Any]:

@@ -267,7 +267,8 @@ class SingleNode:
     @property
     def catalog(self) -> Catalog:
         rows = self.harness.rows
-        return Catalog(namespaces=dict(rows.namespaces), types=set(rows.types))
+        born = Catalog().namespaces
+        return Catalog(namespaces=born | rows.namespaces, types=set(rows.types))
 
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None:
         rows = self.harness.rows

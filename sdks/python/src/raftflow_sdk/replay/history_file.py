@@ -25,7 +25,8 @@ def read_history(source: str | Path | Mapping[str, Any]) -> list[dict[str, Any]]
     if isinstance(source, Mapping):
         return _from_json(source, "the history")
     data = Path(source).read_bytes()
-    if data.lstrip()[:1] in (b"{", b"["):
+    # A record may begin with the byte of a brace: of its length, which has a zero byte as well.
+    if data.lstrip()[:1] in (b"{", b"[") and 0 not in data[:4]:
         return _from_json(json.loads(data), str(source))
     return list(_from_binary(data, str(source)))
 
