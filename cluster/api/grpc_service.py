@@ -18,11 +18,11 @@ from grpc_reflection.v1alpha import reflection
 
 from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
-from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
+from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.grpc_fields import request_id, run_of
 from raftflow.cluster.api.handlers import admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
-from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
+from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
@@ -111,6 +111,7 @@ def answering(
         begun = time.perf_counter()
         error: ApiError | None = None
         try:
+            self.node.tokens.scope(_authorization(context)).permit(operation)
             return await call(self, request, context)
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
@@ -369,10 +370,10 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     # ---- shared ---------------------------------------------------------------------------------
 
     def _namespace(self, request: Any, context: Context) -> str:
-        if request.namespace:
-            return identify({NAMESPACE_HEADER: request.namespace})
-        named = _metadata(context).get(NAMESPACE_HEADER.lower(), "")
-        return identify({NAMESPACE_HEADER: named})
+        sent = _metadata(context)
+        named = request.namespace or sent.get(NAMESPACE_HEADER.lower(), "")
+        scope = self.node.tokens.scope(_authorization(context))
+        return scope.within(check_id(NAMESPACE_HEADER, named) if named else "")
 
     def _patience_ms(self, context: Context, most: int) -> int:
         remaining = context.time_remaining()
@@ -410,6 +411,10 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             raise Unavailable("this node is shutting down", retry_after_ms=100) from None
         finally:
             self._polls.discard(task)
+
+
+def _authorization(context: Context) -> str:
+    return _metadata(context).get("authorization", "")
 
 
 def _metadata(context: Context) -> dict[str, str]:

@@ -71,6 +71,12 @@ class Client:
         """A call that changes something: it carries one request id however often it is sent."""
         return self.request("POST", path, body={"request_id": uuid.uuid4().hex} | dict(body)).json()
 
+    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self.request("PUT", path, body={"request_id": uuid.uuid4().hex} | dict(body)).json()
+
+    def delete(self, path: str, **query: Any) -> Any:
+        return self.request("DELETE", path, query={"request_id": uuid.uuid4().hex} | query).json()
+
     def request(
         self,
         method: str,
@@ -149,8 +155,12 @@ class Client:
 
 
 def workflow_path(workflow_id: str, *rest: str) -> str:
-    """An id may hold slashes, quotes, spaces and emoji: all are percent-encoded."""
-    return "/".join(["/api/workflows", quote(workflow_id, safe=""), *rest])
+    """An id may hold slashes, quotes, spaces and emoji: all are percent-encoded. So are the ids `.`
+    and `..`, which proxies would take for steps of the path."""
+    encoded = quote(workflow_id, safe="")
+    if workflow_id in (".", ".."):
+        encoded = encoded.replace(".", "%2E")
+    return "/".join(["/api/workflows", encoded, *rest])
 
 
 def payload_field(name: str, content: bytes) -> dict[str, str]:

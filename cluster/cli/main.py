@@ -10,6 +10,7 @@ from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
 from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
+from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
@@ -29,7 +30,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, cluster, history, log):
+for command in (serve, dev, workflow, namespace, cluster, history, log):
     cli.add_command(command)
 
 

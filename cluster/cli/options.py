@@ -1,14 +1,16 @@
 """Options that every client verb shares."""
 
 import functools
+import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client
+from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client, payload_field
 from raftflow.cluster.cli.output import FORMATS, Printer, printable
 from raftflow.cluster.config_sources import milliseconds
 
@@ -96,3 +98,74 @@ class Duration(click.ParamType[int]):
 
 
 DURATION = Duration()
+
+
+class Pair(click.ParamType[tuple[str, str]]):
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        name, equals, text = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+PAIR = Pair()
+
+
+class Attribute(click.ParamType[tuple[str, Any]]):
+    """`amount=12.5` is a number, `vip=true` a boolean, `city=Rome` and `zip="007"` are text."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        name, text = PAIR.convert(value, param, ctx)
+        try:
+            parsed = json.loads(text)
+        except ValueError:
+            return name, text
+        return name, parsed if isinstance(parsed, str | int | float | bool) else text
+
+
+ATTRIBUTE = Attribute()
+
+
+class Memo(click.ParamType[dict[str, Any]]):
+    name = "JSON"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        try:
+            parsed = json.loads(value)
+        except ValueError as error:
+            self.fail(f"{value!r} is not JSON: {error}", param, ctx)
+        if not isinstance(parsed, dict):
+            self.fail(f"{value!r} is not a JSON object", param, ctx)
+        return parsed
+
+
+MEMO = Memo()
+
+
+run_id_option = click.option(
+    "--run-id", default="", help="One run of this id; default: the newest."
+)
+
+
+def payload_option(name: str, text: str | None, file: Path | None) -> dict[str, str]:
+    """The payload that two options give, as text or as a file."""
+    if text is not None and file is not None:
+        raise click.UsageError(f"--{name} and --{name}-file exclude each other")
+    if file is not None:
+        try:
+            content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        except OSError as error:
+            raise click.UsageError(f"--{name}-file: {file}: {error.strerror}") from None
+        return payload_field(name, content)
+    # An argument that is not UTF-8 comes with surrogates, which stand for its bytes.
+    return {} if text is None else payload_field(name, text.encode("utf-8", "surrogateescape"))

@@ -1,6 +1,5 @@
-"""`raftflow workflow`: start, watch and steer runs."""
+"""`raftflow workflow`: start and watch runs."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +8,31 @@ import click
 from raftflow.cluster.cli.client import (
     Client,
     payload_bytes,
-    payload_field,
     wait_until_closed,
     workflow_path,
 )
 from raftflow.cluster.cli.errors import CommandError
-from raftflow.cluster.cli.options import DURATION, client_options
+from raftflow.cluster.cli.options import (
+    ATTRIBUTE,
+    DURATION,
+    MEMO,
+    PAIR,
+    client_options,
+    payload_option,
+    run_id_option,
+)
 from raftflow.cluster.cli.output import Printer, printable, shortened, write_exactly
 from raftflow.cluster.cli.progress import watching
-
-_run_id = click.option("--run-id", default="", help="One run of this id; default: the newest.")
+from raftflow.cluster.cli.steering import STEERING
 
 
 @click.group()
 def workflow() -> None:
     """Start, watch and steer workflows."""
+
+
+for command in STEERING:
+    workflow.add_command(command)
 
 
 @workflow.command()
@@ -36,6 +45,16 @@ def workflow() -> None:
     help="Read the input from this file; - is standard input.",
 )
 @click.option("--task-queue", default="", help="Queue whose workers run it.")
+@click.option(
+    "--attr",
+    "attributes",
+    type=ATTRIBUTE,
+    multiple=True,
+    help="Search attribute; the value is JSON where it can be, else text. May be repeated.",
+)
+@click.option("--memo", type=MEMO, help="A JSON object that is shown with the run.")
+@click.option("--signal", "signal_name", help="Signal that the run, new or open, gets with it.")
+@click.option("--signal-payload", help="Payload of that signal, passed on byte for byte.")
 @click.option("--execution-timeout", type=DURATION, help="Time after which the run is TIMED_OUT.")
 @click.option(
     "--id-reuse-policy",
@@ -53,6 +72,10 @@ def start(
     text: str | None,
     input_file: Path | None,
     task_queue: str,
+    attributes: tuple[tuple[str, Any], ...],
+    memo: dict[str, Any] | None,
+    signal_name: str | None,
+    signal_payload: str | None,
     execution_timeout: int | None,
     id_reuse_policy: str | None,
     use_existing: bool,
@@ -71,9 +94,12 @@ def start(
         "execution_timeout_ms": execution_timeout,
         "id_reuse_policy": id_reuse_policy,
         "id_conflict_policy": "USE_EXISTING" if use_existing else None,
+        "search_attributes": dict(attributes) or None,
+        "memo": memo,
+        "signal": _signal(signal_name, signal_payload),
     }
     body |= {name: value for name, value in optional.items() if value not in (None, "")}
-    body |= _payload("input", text, input_file)
+    body |= payload_option("input", text, input_file)
     started = client.post("/api/workflows", body)
     if wait:
         # Without a run id the wait goes on through continue-as-new.
@@ -90,11 +116,22 @@ def start(
         )
 
 
+def _signal(name: str | None, payload: str | None) -> dict[str, str] | None:
+    if name is None:
+        if payload is not None:
+            raise click.UsageError("--signal-payload needs --signal")
+        return None
+    return {"name": name} | payload_option("payload", payload, None)
+
+
 @workflow.command(name="list")
 @click.option("--status", default="", help="Only this status, for example RUNNING.")
 @click.option("-q", "--query", default="", help="Part of the id or type, in any case.")
 @click.option("--type", "workflow_type", default="", help="Only this workflow type.")
 @click.option("--task-queue", default="", help="Only this task queue.")
+@click.option(
+    "--attr", "attributes", type=PAIR, multiple=True, help="Only runs with this search attribute."
+)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--offset", type=click.IntRange(0), default=0, help="Skip the newest so many.")
 @client_options
@@ -105,6 +142,7 @@ def list_(
     query: str,
     workflow_type: str,
     task_queue: str,
+    attributes: tuple[tuple[str, str], ...],
     limit: int,
     offset: int,
 ) -> None:
@@ -117,6 +155,7 @@ def list_(
         task_queue=task_queue,
         limit=limit,
         offset=offset,
+        **{f"attr.{name}": value for name, value in attributes},
     )
     if printer.format == "json":
         printer.document(page)
@@ -145,7 +184,7 @@ def list_(
 
 @workflow.command()
 @click.argument("workflow_id", metavar="ID")
-@_run_id
+@run_id_option
 @client_options
 def show(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
     """Show one run: its state, steps and signals."""
@@ -158,6 +197,7 @@ def show(client: Client, printer: Printer, workflow_id: str, run_id: str) -> Non
     fields = {name.replace("_", " "): run.get(name) for name in (*names, *times)}
     for name in ("input", "output", "error"):
         fields[name] = shortened(_shown(run, name) or "", 400)
+    fields |= _relations(run)
     fields["waiting on"] = ", ".join(map(_waiting, run.get("waiting_on") or ()))
     printer.fields(fields)
     if run["steps"]:
@@ -170,7 +210,7 @@ def show(client: Client, printer: Printer, workflow_id: str, run_id: str) -> Non
                     step["kind"],
                     step["status"],
                     step.get("attempts"),
-                    shortened(step.get("error") or _shown(step, "output") or ""),
+                    shortened(_result(step)),
                 )
                 for step in run["steps"]
             ],
@@ -189,7 +229,7 @@ def show(client: Client, printer: Printer, workflow_id: str, run_id: str) -> Non
 
 @workflow.command()
 @click.argument("workflow_id", metavar="ID")
-@_run_id
+@run_id_option
 @client_options
 def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
     """Show the events of one run, oldest first."""
@@ -216,7 +256,7 @@ def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> 
 
 @workflow.command()
 @click.argument("workflow_id", metavar="ID")
-@_run_id
+@run_id_option
 @click.option("--timeout", type=DURATION, help="Give up after this time with exit status 3.")
 @client_options
 def result(
@@ -227,67 +267,6 @@ def result(
     Exit status 1 when the run did not complete; the reason is on standard error.
     """
     _finish(client, printer, workflow_id, run_id, timeout)
-
-
-@workflow.command()
-@click.argument("workflow_id", metavar="ID")
-@click.argument("name")
-@click.option("--payload", "text", help="Payload, passed on byte for byte.")
-@click.option(
-    "--payload-file",
-    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
-    help="Read the payload from this file; - is standard input.",
-)
-@_run_id
-@client_options
-def signal(
-    client: Client,
-    printer: Printer,
-    workflow_id: str,
-    name: str,
-    text: str | None,
-    payload_file: Path | None,
-    run_id: str,
-) -> None:
-    """Send the signal NAME to a run. It is kept until the workflow waits for it."""
-    body = {"name": name} | _payload("payload", text, payload_file)
-    _tell(client, printer, workflow_id, "signal", body, run_id)
-
-
-@workflow.command()
-@click.argument("workflow_id", metavar="ID")
-@click.option("--reason", default="", help="Kept in the history.")
-@_run_id
-@client_options
-def cancel(client: Client, printer: Printer, workflow_id: str, reason: str, run_id: str) -> None:
-    """Cancel a run: it ends at once, and its workers are told."""
-    _tell(client, printer, workflow_id, "cancel", {"reason": reason}, run_id)
-
-
-@workflow.command()
-@click.argument("workflow_id", metavar="ID")
-@click.option("--reason", default="", help="Kept in the history.")
-@_run_id
-@client_options
-def terminate(client: Client, printer: Printer, workflow_id: str, reason: str, run_id: str) -> None:
-    """End a run at once. Its code is not told and does not compensate."""
-    _tell(client, printer, workflow_id, "terminate", {"reason": reason}, run_id)
-
-
-def _tell(
-    client: Client,
-    printer: Printer,
-    workflow_id: str,
-    verb: str,
-    body: dict[str, Any],
-    run_id: str,
-) -> None:
-    body |= {"run_id": run_id} if run_id else {}
-    answer = client.post(workflow_path(workflow_id, verb), body)
-    if printer.format == "json":
-        printer.document(answer)
-    else:
-        printer.note(f"{workflow_id}: {answer['status']}")
 
 
 def _finish(
@@ -307,22 +286,35 @@ def _finish(
         raise CommandError(f"{printable(workflow_id)} ended {run['status']}{reason}")
 
 
-def _payload(name: str, text: str | None, file: Path | None) -> dict[str, str]:
-    if text is not None and file is not None:
-        raise click.UsageError(f"--{name} and --{name}-file exclude each other")
-    if file is not None:
-        try:
-            content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        except OSError as error:
-            raise click.UsageError(f"--{name}-file: {file}: {error.strerror}") from None
-        return payload_field(name, content)
-    # An argument that is not UTF-8 comes with surrogates, which stand for its bytes.
-    return {} if text is None else payload_field(name, text.encode("utf-8", "surrogateescape"))
-
-
 def _shown(holder: dict[str, Any], name: str) -> str | None:
     encoded = holder.get(f"{name}_base64")
     return f"base64:{encoded}" if encoded is not None else holder.get(name)
+
+
+def _relations(run: dict[str, Any]) -> dict[str, Any]:
+    """What joins the run to others, and what was said about it."""
+    parent = run.get("parent")
+    requested = run.get("cancel_requested_at")
+    return {
+        "parent": parent
+        and f"{parent['workflow_id']} run {parent['run_id']} step {parent['sequence']}",
+        "continued from": run.get("continued_from_run_id"),
+        "continued to": run.get("continued_to_run_id"),
+        "cancel requested": requested and f"{requested} {run.get('cancel_reason', '')}".rstrip(),
+        "attributes": run.get("search_attributes") or None,
+        "memo": run.get("memo") or None,
+    }
+
+
+def _result(step: dict[str, Any]) -> str:
+    """What came of a step. A child is named, since that is where to look next."""
+    result = step.get("error") or _shown(step, "output") or ""
+    if step["kind"] == "MARKER":
+        return f"{step['marker']}: {result}"
+    if step["kind"] == "CHILD":
+        named = f"{step['workflow_type']} {step['workflow_id']}"
+        return f"{named}: {result}" if result else named
+    return result
 
 
 def _details(event: dict[str, Any]) -> str:

@@ -51,13 +51,22 @@ function control(field) {
   let input;
   if (field.kind === "area") {
     input = h("textarea", { ...shared, rows: 6, spellcheck: "false" });
+  } else if (field.kind === "check") {
+    input = h("input", { ...shared, type: "checkbox", checked: field.value });
+    return h("label", { class: "inline" }, input, field.label);
   } else {
-    input = h("input", { ...shared, type: "text", placeholder: field.hint });
+    const type = field.kind === "secret" ? "password" : "text";
+    input = h("input", { ...shared, type, placeholder: field.hint });
   }
   input.value = field.value ?? "";
   return h("label", {}, field.label, input);
 }
 
 function values(form, fields) {
-  return Object.fromEntries(fields.map(({ name }) => [name, form.elements.namedItem(name).value]));
+  return Object.fromEntries(
+    fields.map(({ name, kind }) => {
+      const input = form.elements.namedItem(name);
+      return [name, kind === "check" ? input.checked : input.value];
+    }),
+  );
 }

@@ -3,6 +3,7 @@
 import { workflowPath } from "./api.js";
 import { ask } from "./dialogs.js";
 import { count, duration, h, localTime, payload, pill, reconcile, roundDuration } from "./dom.js";
+import { runLink } from "./runs.js";
 import { ticks, timeline } from "./timeline.js";
 
 const OPEN = new Set(["RUNNING", "WAITING", "PAUSED", "UNKNOWN"]);
@@ -77,7 +78,7 @@ export class RunView {
   show(run) {
     this.loaded.hidden = false;
     reconcile(this.head, [heading(run)], () => "head", (it) => this.headElement(it));
-    reconcile(this.facts, facts(run), (fact) => fact.name, factElement);
+    reconcile(this.facts, facts(run, this.ns), (fact) => fact.name, factElement);
     const { steps, length } = timeline(run, this.events, Date.now());
     reconcile(this.steps, steps, sequenceOf, (step) => this.stepElement(step), stepMemo);
     // Time goes on for every bar; what the steps say does not.
@@ -110,6 +111,9 @@ export class RunView {
         "div",
         { class: "actions" },
         action("Signal", open, () => this.signal()),
+        run.status === "PAUSED"
+          ? action("Unpause", open, () => this.unpause())
+          : action("Pause", open, () => this.pause()),
         action("Cancel", open, () => this.cancel()),
         action("Terminate", open, () => this.terminate(), "danger"),
       ),
@@ -132,7 +136,7 @@ export class RunView {
         track,
         h("span", { class: "step-state" }, stepState(step)),
       ),
-      h("dl", { class: "facts" }, stepFacts(step).map(factElement)),
+      h("dl", { class: "facts" }, stepFacts(step, this.ns).map(factElement)),
     );
     details.addEventListener("toggle", () => {
       if (details.open) this.expanded.add(step.sequence);
@@ -161,11 +165,32 @@ export class RunView {
   cancel() {
     return this.act({
       title: "Cancel this run?",
-      text: "It ends at once, and the workers that work for it are told.",
-      fields: [{ name: "reason", label: "Reason" }],
+      text: "Its code is told and may compensate first; otherwise it ends at once.",
+      fields: [
+        { name: "reason", label: "Reason" },
+        { name: "graceful", label: "Tell its code", kind: "check", value: true },
+      ],
       action: "Cancel the run",
       danger: true,
       verb: "cancel",
+    });
+  }
+
+  pause() {
+    return this.act({
+      title: "Pause this run?",
+      text: "No decision is handed out until it goes on. Activities in flight end as they would.",
+      fields: [{ name: "reason", label: "Reason" }],
+      action: "Pause the run",
+      verb: "pause",
+    });
+  }
+
+  unpause() {
+    return this.act({
+      title: "Let this run go on?",
+      action: "Unpause the run",
+      verb: "unpause",
     });
   }
 
@@ -197,9 +222,9 @@ function sequenceOf(step) {
 }
 
 // What of a step can change while the run goes on.
-function stepMemo({ status, attempts, last_error, started_at, next_attempt_at, closing }) {
+function stepMemo({ status, attempts, last_error, started_at, next_attempt_at, closing, run_id }) {
   const event = closing?.event_id;
-  return JSON.stringify([status, attempts, last_error, started_at, next_attempt_at, event]);
+  return JSON.stringify([status, attempts, last_error, started_at, next_attempt_at, event, run_id]);
 }
 
 function keyed(signal, index) {
@@ -210,18 +235,34 @@ function action(label, enabled, onclick, kind) {
   return h("button", { type: "button", class: kind, disabled: !enabled, onclick }, label);
 }
 
-function facts(run) {
+function facts(run, namespace) {
   const started = localTime(run.started_at);
   const took = duration(Date.parse(run.closed_at) - Date.parse(run.started_at));
   const time = run.closed_at ? `${started} – ${localTime(run.closed_at)} (${took})` : started;
   const waiting = (run.waiting_on ?? []).map(waitingText).join(", ");
+  const askedAt = run.cancel_requested_at;
+  const asked = askedAt && `${localTime(askedAt)} ${run.cancel_reason}`;
+  const link = (runId) => runId && runLink({ ...run, run_id: runId }, namespace);
+  const { parent, continued_from_run_id: before, continued_to_run_id: after } = run;
   return [
     { name: "type", text: run.workflow_type },
     { name: "run", text: run.run_id, mono: true },
     { name: run.closed_at ? "time" : "started", text: time },
     { name: "queue", text: run.task_queue },
+    parent
+      ? {
+          name: "child of",
+          text: `${parent.workflow_id}, step ${parent.sequence}`,
+          href: runLink(parent, namespace),
+        }
+      : { name: "child of" },
+    { name: "continued from", text: before, href: link(before), mono: true },
+    { name: "continued to", text: after, href: link(after), mono: true },
     { name: "waiting on", text: waiting },
-    { name: "error", text: run.error, error: true },
+    { name: "cancel asked", text: asked },
+    { name: run.status === "PAUSED" ? "reason" : "error", text: run.error, error: true },
+    { name: "attributes", text: plain(run.search_attributes), mono: true },
+    { name: "memo", text: plain(run.memo), mono: true },
     { name: "input", holder: pick(run, "input"), field: "input" },
     run.output === undefined && run.output_base64 === undefined
       ? { name: "output" }
@@ -229,7 +270,12 @@ function facts(run) {
   ].filter((fact) => fact.text || fact.holder);
 }
 
-function stepFacts(step) {
+// What an object of JSON says, empty when there is nothing in it.
+function plain(object) {
+  return Object.keys(object ?? {}).length ? JSON.stringify(object) : "";
+}
+
+function stepFacts(step, namespace) {
   const opening = step.opening ?? {};
   const closing = step.closing ?? {};
   const all = [
@@ -244,23 +290,38 @@ function stepFacts(step) {
     { name: "queue", text: step.task_queue },
     { name: "delay", text: duration(opening.delay_ms) },
     { name: "signal", text: step.signal_name },
+    { name: "marker", text: step.marker },
+    step.kind === "CHILD" && {
+      name: "child",
+      text: `${step.workflow_type} ${step.workflow_id}`,
+      href: runLink(step, namespace),
+    },
+    { name: "parent closes", text: step.parent_close_policy },
+    has(opening, "data") && { name: "data", holder: pick(opening, "data"), field: "data" },
     { name: "last error", text: step.open ? step.last_error : "", error: true },
     { name: "error", text: [step.error_type, step.error].filter(Boolean).join(": "), error: true },
     has(opening, "input") && { name: "input", holder: pick(opening, "input"), field: "input" },
-    has(step, "output") && { name: "output", holder: pick(step, "output"), field: "output" },
+    step.kind !== "MARKER" &&
+      has(step, "output") && { name: "output", holder: pick(step, "output"), field: "output" },
   ];
   return all.filter((fact) => fact && (fact.text || fact.holder));
 }
 
 function factElement(fact) {
-  const value = fact.holder
-    ? payload(fact.holder, fact.field)
-    : h("span", { class: fact.error ? "error" : fact.mono ? "mono" : null }, fact.text);
-  return h("div", {}, h("dt", {}, fact.name), h("dd", {}, value));
+  return h("div", {}, h("dt", {}, fact.name), h("dd", {}, factValue(fact)));
+}
+
+function factValue(fact) {
+  if (fact.holder) return payload(fact.holder, fact.field);
+  const look = fact.error ? "error" : fact.mono ? "mono" : null;
+  return fact.href
+    ? h("a", { class: look, href: fact.href }, fact.text)
+    : h("span", { class: look }, fact.text);
 }
 
 function stepState(step) {
   const tries = step.attempts > 1 ? ` ×${step.attempts}` : "";
+  if (step.kind === "MARKER") return step.marker;
   if (step.open) return `${openState(step)}${tries}`;
   if (step.status === "COMPLETED") return `${duration(step.took)}${tries}`;
   return `${step.status.toLowerCase()}${tries}`;
@@ -269,6 +330,7 @@ function stepState(step) {
 function openState(step) {
   if (step.kind === "TIMER") return "sleeping";
   if (step.kind === "SIGNAL") return "waiting";
+  if (step.kind === "CHILD") return step.run_id ? "open" : "starting";
   if (step.next_attempt_at) return "retrying";
   return step.started_at ? "running" : "queued";
 }

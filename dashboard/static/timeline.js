@@ -1,6 +1,12 @@
 // From a run and its events to what the time line draws. Pure: no page, no network.
 
-const OPENING = new Set(["StepScheduled", "TimerStarted", "SignalAwaited", "MarkerRecorded"]);
+const OPENING = new Set([
+  "StepScheduled",
+  "TimerStarted",
+  "SignalAwaited",
+  "MarkerRecorded",
+  "ChildStarted",
+]);
 
 // Each step with its beginning, its end and the start of its last attempt as fractions of the run,
 // and with the events that opened and closed it.

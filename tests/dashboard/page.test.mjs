@@ -31,9 +31,11 @@ test("a call that changes something keeps its request id on every node", async (
   const api = new Api(`http://${DEAD}`);
   api.learn([{ http: ALIVE }]);
   api.namespace = "shop";
+  api.token = "of-the-shop";
   const echo = await api.post("/api/workflows", { type: "Order" });
   assert.match(echo.body.request_id, /^[0-9a-f]{32}$/);
   assert.equal(echo.body.type, "Order");
+  assert.equal(echo.headers.Authorization ?? echo.headers.authorization, "Bearer of-the-shop");
   assert.equal(echo.headers["X-Workflowd-Namespace"] ?? echo.headers["x-workflowd-namespace"], "shop");
 });
 
@@ -103,4 +105,30 @@ test("ticks are round and few", () => {
 test("durations", () => {
   const shown = [0, 999, 1500, 61_000, 7_200_000, 200_000_000, undefined].map(duration);
   assert.deepEqual(shown, ["0 ms", "999 ms", "1.50 s", "1 min 1 s", "2 h 0 min", "2 d 7 h", ""]);
+});
+
+test("a child and a marker open with events of their own", () => {
+  const events = [
+    { event_id: 1, type: "WorkflowStarted", time: at(0) },
+    { event_id: 2, type: "ChildStarted", time: at(10), sequence: 1, input: "x" },
+    { event_id: 3, type: "MarkerRecorded", time: at(20), sequence: 2, data: "2" },
+  ];
+  const run = {
+    started_at: at(0),
+    updated_at: at(20),
+    steps: [
+      { sequence: 1, kind: "CHILD", status: "SCHEDULED", scheduled_at: at(10) },
+      {
+        sequence: 2,
+        kind: "MARKER",
+        status: "COMPLETED",
+        scheduled_at: at(20),
+        resolved_at: at(20),
+        resolved_event_id: 3,
+      },
+    ],
+  };
+  const { steps } = timeline(run, events, 0);
+  assert.deepEqual([steps[0].opening.input, steps[0].open], ["x", true]);
+  assert.deepEqual([steps[1].opening.data, steps[1].took], ["2", 0]);
 });

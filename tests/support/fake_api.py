@@ -48,7 +48,7 @@ def serving(respond: Callable[[Call], Reply]) -> Iterator[FakeApi]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = answer
+        do_GET = do_POST = do_PUT = do_DELETE = answer
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -12,9 +12,11 @@ from eventually import eventually
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from json_client import Client
 from single_node import Served, serve
 
 from raftflow.cluster.errors import Unavailable
+from raftflow.engine import trace
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
 
@@ -53,6 +55,17 @@ async def decide(stub: Any, *commands: pb.Command) -> pb.WorkflowTask:
     )
     await stub.CompleteWorkflowTask(done)
     return task
+
+
+async def test_a_trace_comes_with_the_metadata(stub: Any) -> None:
+    await stub.RegisterWorkflowTypes(pb.RegisterWorkflowTypesRequest(workflow_types=["Order"]))
+    caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    metadata = (("traceparent", caller), ("tracestate", "a=1"))
+    run = await stub.StartWorkflow(
+        pb.StartWorkflowRequest(type="Order", workflow_id="w"), metadata=metadata
+    )
+    task = await stub.PollWorkflowTask(pb.PollWorkflowTaskRequest(types=["Order"]))
+    assert (task.traceparent, task.tracestate) == (trace.under(caller, run.run_id), "a=1")
 
 
 async def test_a_run_from_start_to_end(stub: Any) -> None:
@@ -170,3 +183,153 @@ async def test_a_port_in_use_is_named(served: Served) -> None:
 
     with pytest.raises(PortInUse, match=str(served.services.config.metrics_addr)):
         await serve(served.services.config)
+
+
+async def test_the_whole_protocol(stub: Any) -> None:
+    await stub.RegisterWorkflowTypes(pb.RegisterWorkflowTypesRequest(workflow_types=["Order"]))
+    start = pb.StartWorkflowRequest(
+        type="Order",
+        workflow_id="order-42",
+        search_attributes={
+            "vip": pb.AttributeValue(flag=True),
+            "amount": pb.AttributeValue(number=12.0),
+            "city": pb.AttributeValue(text="Köln"),
+        },
+        memo='{"by": "ann"}',
+        signal=pb.StartSignal(name="go", payload=b"\xff"),
+    )
+    run = await stub.StartWorkflow(start)
+    assert not (await stub.StartWorkflow(start)).started  # the open run got the signal again
+    timer = pb.StartTimer(step_name="nap", sequence=3, delay_ms=60_000)
+    await decide(
+        stub,
+        pb.Command(
+            record_marker=pb.RecordMarker(step_name="v", sequence=1, marker="version", data=b"2")
+        ),
+        pb.Command(
+            start_child_workflow=pb.StartChildWorkflow(
+                step_name="pack",
+                sequence=2,
+                workflow_type="Order",
+                workflow_id="pack",
+                parent_close_policy=pb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+            )
+        ),
+        pb.Command(start_timer=timer),
+        pb.Command(cancel_step=pb.CancelStep(step_name="nap", sequence=3, reason="no need")),
+        pb.Command(
+            upsert_search_attributes=pb.UpsertSearchAttributes(
+                attributes={"city": pb.AttributeValue(), "step": pb.AttributeValue(integer=2)}
+            )
+        ),
+    )
+    cancel = pb.CancelWorkflowRequest(workflow_id="order-42", graceful=True, reason="no stock")
+    await stub.CancelWorkflow(cancel)
+    shown = await stub.DescribeWorkflow(pb.DescribeWorkflowRequest(workflow_id="order-42"))
+    assert shown.run.search_attributes["vip"].flag
+    assert shown.run.search_attributes["amount"].integer == 12  # 12.0 is the same number
+    assert set(shown.run.search_attributes) == {"vip", "amount", "step"}
+    assert shown.run.memo == '{"by":"ann"}'
+    assert (shown.cancel_reason, shown.cancel_requested_ms > 0) == ("no stock", True)
+    kinds = [(step.kind, step.status) for step in shown.steps]
+    assert kinds == [("MARKER", "COMPLETED"), ("CHILD", "SCHEDULED"), ("TIMER", "CANCELLED")]
+    assert (shown.steps[0].marker, shown.steps[0].output) == ("version", b"2")
+    assert (shown.steps[1].workflow_id, shown.steps[1].run_id != "") == ("pack", True)
+    child = await stub.DescribeWorkflow(pb.DescribeWorkflowRequest(workflow_id="pack"))
+    assert child.parent == pb.Parent(workflow_id="order-42", run_id=run.run_id, sequence=2)
+    for attributes, total in (
+        ({"vip": pb.AttributeValue(flag=True), "step": pb.AttributeValue(integer=2)}, 1),
+        ({"step": pb.AttributeValue(integer=3)}, 0),
+    ):
+        wanted = pb.ListWorkflowsRequest(search_attributes=attributes)
+        assert (await stub.ListWorkflows(wanted)).total == total
+    await stub.TerminateWorkflow(pb.TerminateWorkflowRequest(workflow_id="pack"))
+    again = pb.ContinueAsNew(input=b"again")
+    task = await decide(stub, pb.Command(continue_as_new=again))
+    assert task.cancel_requested_event_id == task.history_length - 1  # the child's end came after
+    newest = await stub.DescribeWorkflow(pb.DescribeWorkflowRequest(workflow_id="order-42"))
+    assert (newest.continued_from_run_id, newest.input) == (run.run_id, b"again")
+
+
+async def test_pausing_and_forgetting(stub: Any) -> None:
+    await started(stub)
+    await stub.PauseWorkflow(pb.PauseWorkflowRequest(workflow_id="order-42", reason="audit"))
+    describe = pb.DescribeWorkflowRequest(workflow_id="order-42")
+    shown = await stub.DescribeWorkflow(describe)
+    assert (shown.run.status, shown.error) == ("PAUSED", "paused: audit")
+    await stub.UnpauseWorkflow(pb.UnpauseWorkflowRequest(workflow_id="order-42"))
+    assert (await stub.DescribeWorkflow(describe)).run.status == "WAITING"
+    delete = pb.DeleteWorkflowRequest(workflow_id="order-42")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.DeleteWorkflow(delete)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert reason_of(refused.value).reason == "RUN_OPEN"
+    await stub.TerminateWorkflow(pb.TerminateWorkflowRequest(workflow_id="order-42"))
+    assert (await stub.DeleteWorkflow(delete)).runs == 1
+    with pytest.raises(grpc.aio.AioRpcError) as gone:
+        await stub.DescribeWorkflow(describe)
+    assert gone.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_namespaces(stub: Any) -> None:
+    await stub.CreateNamespace(pb.CreateNamespaceRequest(name="shop"))
+    await stub.UpdateNamespace(pb.UpdateNamespaceRequest(name="shop", retention_ms=5_000))
+    found = (await stub.ListNamespaces(pb.ListNamespacesRequest())).namespaces
+    assert [(each.name, each.retention_ms) for each in found] == [("default", 0), ("shop", 5_000)]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.UpdateNamespace(pb.UpdateNamespaceRequest(name="nowhere", retention_ms=1))
+    assert reason_of(refused.value).reason == "NAMESPACE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (pb.StartWorkflowRequest(type="Order", memo="[1]"), "memo"),
+        (pb.StartWorkflowRequest(type="Order", memo="{"), "memo"),
+        (pb.StartWorkflowRequest(type="Order", signal=pb.StartSignal()), "signal.name"),
+        (
+            pb.StartWorkflowRequest(
+                type="Order", search_attributes={"a": pb.AttributeValue(number=float("nan"))}
+            ),
+            "search_attributes.a",
+        ),
+        (
+            pb.StartWorkflowRequest(type="Order", search_attributes={"a": pb.AttributeValue()}),
+            "search_attributes.a",
+        ),
+    ],
+)
+async def test_complaints_name_the_field(
+    stub: Any, request_: pb.StartWorkflowRequest, field: str
+) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.StartWorkflow(request_)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert field in (refused.value.details() or "")
+
+
+async def test_why_a_run_stands_still_is_shown_as_the_worker_said_it(
+    stub: Any, client: Client, served: Served
+) -> None:
+    """Nondeterminism: the sequence, what the code did, what history has; healed by better code."""
+    said = "at sequence 2: the code issued timer 'nap', but history has activity 'charge'"
+    await started(stub)
+    task = await stub.PollWorkflowTask(pb.PollWorkflowTaskRequest(types=["Order"]))
+    await stub.CompleteWorkflowTask(
+        pb.CompleteWorkflowTaskRequest(
+            workflow_id="order-42",
+            task_token=task.task_token,
+            replay_error=said,
+            replay_error_kind="nondeterminism",
+        )
+    )
+    describe = pb.DescribeWorkflowRequest(workflow_id="order-42")
+    shown = await stub.DescribeWorkflow(describe)
+    assert (shown.run.status, shown.error) == ("UNKNOWN", said)
+    as_json = (await client.get("/api/workflows/order-42")).json
+    assert (as_json["status"], as_json["error"]) == ("UNKNOWN", said)
+    served.node.tick(60_000)
+    timer = pb.StartTimer(step_name="nap", sequence=1, delay_ms=60_000)
+    await decide(stub, pb.Command(start_timer=timer))
+    healed = await stub.DescribeWorkflow(describe)
+    assert (healed.run.status, healed.error) == ("WAITING", "")

@@ -307,6 +307,7 @@ async def test_bodies_that_are_no_json_object(scene: Scene, raw: bytes) -> None:
     await scene.must_be_untouched()
 
 
+@pytest.mark.slow
 async def test_a_huge_body_is_refused_before_it_is_sent(scene: Scene) -> None:
     reader, writer = await connected(scene.served)
     writer.write(
@@ -355,6 +356,7 @@ async def test_who_sends_a_huge_body_regardless_is_cut_off(scene: Scene, chunked
     await scene.must_be_untouched()
 
 
+@pytest.mark.slow
 async def test_grpc_refuses_a_huge_message(scene: Scene) -> None:
     async with grpc.aio.insecure_channel(scene.served.grpc) as channel:
         stub: Any = service_pb2_grpc.WorkflowServiceStub(channel)

@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -78,6 +77,45 @@ def test_start_reads_standard_input_and_waits() -> None:
     assert fake.calls[0].body["input"] == "ü"
 
 
+def test_start_with_attributes_memo_and_signal() -> None:
+    with serving(lambda _: (201, {"workflow_id": "o", "run_id": "r", "started": True})) as fake:
+        result = run_cli(
+            fake,
+            *("workflow", "start", "Order", "--attr", "city=Köln", "--attr", "amount=12.50"),
+            *("--attr", "vip=true", "--attr", 'zip="007"', "--attr", "list=[1]", "--attr", "a=b=c"),
+            *("--memo", '{"by": ["ann"]}', "--signal", "go", "--signal-payload", "now"),
+        )
+    assert result.exit_code == 0, result.output
+    body = fake.calls[0].body
+    assert body["search_attributes"] == {
+        "city": "Köln",
+        "amount": 12.5,
+        "vip": True,
+        "zip": "007",
+        "list": "[1]",
+        "a": "b=c",
+    }
+    assert body["memo"] == {"by": ["ann"]}
+    assert body["signal"] == {"name": "go", "payload": "now"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--attr", "city"], "'city' is not NAME=VALUE"),
+        (["--attr", "=x"], "'=x' is not NAME=VALUE"),
+        (["--memo", "[1]"], "is not a JSON object"),
+        (["--memo", "{"], "is not JSON"),
+        (["--signal-payload", "x"], "--signal-payload needs --signal"),
+    ],
+)
+def test_wrong_usage_of_start(arguments: list[str], message: str) -> None:
+    with serving(lambda _: (500, {})) as fake:
+        result = run_cli(fake, "workflow", "start", "Order", *arguments)
+    assert (result.exit_code, fake.calls) == (2, [])
+    assert message in result.stderr
+
+
 def test_input_twice_is_wrong_usage() -> None:
     with serving(lambda _: (500, {})) as fake:
         result = run_cli(fake, *["workflow", "start", "T", "--input", "a", "--input-file", "-"])
@@ -100,32 +138,6 @@ def test_result_of_a_failed_run() -> None:
     assert str(result.exception) == r"order-42 ended FAILED: charge\nfailed"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "target", "body"),
-    [
-        (
-            ["signal", "a/b", "approved", "--payload", "yes"],
-            "/api/workflows/a%2Fb/signal",
-            {"name": "approved", "payload": "yes"},
-        ),
-        (["terminate", "x", "--reason", "r"], "/api/workflows/x/terminate", {"reason": "r"}),
-        (["cancel", "x"], "/api/workflows/x/cancel", {"reason": ""}),
-        (
-            ["cancel", "x", "--run-id", "r1"],
-            "/api/workflows/x/cancel",
-            {"reason": "", "run_id": "r1"},
-        ),
-    ],
-)
-def test_steering(arguments: list[str], target: str, body: dict[str, Any]) -> None:
-    with serving(lambda _: (200, {"status": "delivered"})) as fake:
-        result = run_cli(fake, "workflow", *arguments, "-o", "plain")
-    (call,) = fake.calls
-    assert call.body.pop("request_id")
-    assert (call.target, call.body) == (target, body)
-    assert result.output == f"{arguments[1]}: delivered\n"
-
-
 def test_show_cannot_steer_the_terminal() -> None:
     with serving(lambda _: (200, RUN)) as fake:
         result = run_cli(fake, "workflow", "show", "order-42", "-o", "plain")
@@ -133,6 +145,61 @@ def test_show_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in result.output
     assert "1    reserve  ACTIVITY  COMPLETED  2" in result.output
     assert "approved  yes      2" in result.output
+
+
+def test_show_tells_what_a_run_has_to_do_with_others() -> None:
+    steps = [
+        {"step_name": "v2", "sequence": 1, "kind": "MARKER", "status": "COMPLETED"}
+        | {"marker": "version", "output": "2"},
+        {"step_name": "pack", "sequence": 2, "kind": "CHILD", "status": "SCHEDULED"}
+        | {"workflow_type": "Pack", "workflow_id": "order-42/pack", "run_id": "c1"},
+        {"step_name": "wait", "sequence": 3, "kind": "TIMER", "status": "CANCELLED"}
+        | {"error": "lost a race"},
+    ]
+    run = RUN | {
+        "steps": steps,
+        "parent": {"workflow_id": "day", "run_id": "d1", "sequence": 7},
+        "continued_from_run_id": "r0",
+        "continued_to_run_id": "r2",
+        "cancel_requested_at": "2026-01-01T00:00:00.500000Z",
+        "cancel_reason": "no stock",
+        "search_attributes": {"vip": True},
+        "memo": {"by": "ann"},
+    }
+    with serving(lambda _: (200, run)) as fake:
+        shown = run_cli(fake, "workflow", "show", "order-42", "-o", "plain").output
+    for line in (
+        "parent:           day run d1 step 7",
+        "continued from:   r0",
+        "continued to:     r2",
+        "cancel requested: 2026-01-01T00:00:00.500000Z no stock",
+        'attributes:       {"vip": true}',
+        'memo:             {"by": "ann"}',
+    ):
+        assert line in shown.splitlines(), shown
+    assert "version: 2" in shown
+    assert "Pack order-42/pack" in shown
+    assert "lost a race" in shown
+
+
+def test_show_says_why_a_run_stands_still() -> None:
+    """Nondeterminism: the sequence, what the code did, what history has."""
+    error = (
+        "nondeterministic workflow code at sequence 2: the code issued timer 'nap', "
+        "but history has activity 'charge'"
+    )
+    run = RUN | {"status": "UNKNOWN", "error": error, "output": None}
+    with serving(lambda _: (200, run)) as fake:
+        shown = run_cli(fake, "workflow", "show", "order-42", "-o", "plain").output
+    assert error in shown
+
+
+def test_list_by_attribute() -> None:
+    with serving(lambda _: (200, {"total": 0, "workflows": []})) as fake:
+        run_cli(fake, *["workflow", "list", "--attr", "city=Bad Ems", "--attr", "vip=true"])
+    assert fake.calls[0].target == (
+        "/api/workflows?limit=50&offset=0&attr.city=Bad%20Ems&attr.vip=true"
+    )
 
 
 def test_list_formats() -> None:
