@@ -81,9 +81,6 @@ _DECIDE: dict[type, Callable[..., Verdict]] = {
 _COMPLETIONS = (CompleteDecision, CompleteActivity)
 
 
-_COMPLETIONS = (CompleteDecision, CompleteActivity)
-
-
 @dataclass(frozen=True, slots=True)
 class Touched:
     """The keys a command may read: of each workflow the pointer to its newest run, and that run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from raftflow.cluster.codec.commands import decode_entry
@@ -222,6 +222,13 @@ class SimReplica:
         self._waiters = [waiter for waiter in self._waiters if waiter[0] > batch.index]
         self.hot.evict(self.disk.written.index)
 
+    def runs(self, keys: Iterable[RunKey]) -> list[Run]:
+        """Those of the runs that are kept, hot or not."""
+        self.settle()
+        aggregates = Aggregates(PATH, self.disk.db)
+        found = [self.hot_run(key) or aggregates.find(_workflow(key), key.run_id) for key in keys]
+        return [run for run in found if run is not None]
+
     # ---- the whole state, from its rows alone ----------------------------------------------------
 
     def all_runs(self) -> dict[RunKey, Run]:
@@ -231,3 +238,7 @@ class SimReplica:
         found = self.disk.db.execute("SELECT run_no FROM runs ORDER BY run_no").fetchall()
         runs = [aggregates.run(run_no) for (run_no,) in found]
         return {run.key: run for run in runs}
+
+
+def _workflow(key: RunKey) -> WorkflowKey:
+    return WorkflowKey(key.namespace, key.workflow_id)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.sim.flow.node import FlowNode
     from tests.sim.flow.world import FlowWorld
 
-DECIDERS = 5
-DOERS = 7
+DECIDERS = 6
+DOERS = 9
 POLL_MS = 900
 QUEUE = "default"
 
@@ -33,18 +33,17 @@ class Workers:
         self._rng = world.rng
         self._old: list[cmd.CompleteDecision | cmd.CompleteActivity] = []
         for number in range(DECIDERS):
-            world.spawn(self._work(f"decider{number}", DECISION))
+            world.spawn(self._work(f"decider{number}", DECISION, _its(world.namespaces, number)))
         for number in range(DOERS):
-            world.spawn(self._work(f"doer{number}", ACTIVITY))
+            world.spawn(self._work(f"doer{number}", ACTIVITY, _its(world.namespaces, number)))
 
-    async def _work(self, worker: str, kind: Any) -> None:
+    async def _work(self, worker: str, kind: Any, namespace: str) -> None:
         world, rng = self._world, self._rng
         while True:
             node = world.any_node()
             if node is None:
                 await asyncio.sleep(0.05)
                 continue
-            namespace = rng.choice(world.namespaces)
             poll = partial(self._poll, kind=kind, namespace=namespace, worker=worker)
             try:
                 task = await world.calls.ask(node, poll, timeout_s=1.5)
@@ -72,7 +71,7 @@ class Workers:
         if not self._calm:
             if rng.random() < 0.03:
                 return  # it died
-            await asyncio.sleep(rng.choice((0.001, 0.005, 0.02, 0.1, 0.2, 1.0)))
+            await asyncio.sleep(rng.choice(world.decision_times_s))
         try:
             commands = Replay(task).run()
         except Nondeterminism as error:
@@ -222,6 +221,11 @@ class Workers:
                 return
             if task is not None:
                 await self._decide(task, worker)
+
+
+def _its(namespaces: list[str], number: int) -> str:
+    """One in three works for the last namespace."""
+    return namespaces[-1 if number % 3 == 2 else 0]
 
 
 def _beat(node: FlowNode, *, task: ActivityTask, worker: str, details: bytes | None) -> Any:

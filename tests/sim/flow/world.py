@@ -72,6 +72,10 @@ class FlowWorld(World):
             self.limits = Limits(max_history_events=rng.choice((30, 60)), max_untaken_signals=4)
         self.lease_ms = rng.choice((500, 1_200))
         self.decision_timeout_ms = rng.choice((400, 900))
+        # Slow ones are overtaken by what they decide about, again and again.
+        self.decision_times_s = rng.choice(
+            ((0.001, 0.005, 0.02, 0.1, 0.2, 1.0), (0.001, 0.01), (0.05, 0.1, 0.2, 0.3))
+        )
         self.parks = rng.random() < 0.25
         self.namespaces = ["default", "short"] if rng.random() < 0.5 else ["default"]
         self.calm = False
@@ -153,27 +157,32 @@ class FlowWorld(World):
             promise="a leader is found after the last fault",
         )
         began = self.clock.now
-        while not self._quiet():
+        while True:
             self.run_for(PATIENCE_S)
-            open_runs = [run for run in self._state().values() if run.open]
+            open_runs = self._open_runs()
+            if not open_runs and self._quiet():
+                return
             require(
                 self.clock.now - began < END_S,
                 "every run comes to its end",
                 stuck=[_told(run) for run in open_runs[:3]],
                 insisting=self.calls.insisting,
             )
+            self.trace(f"-- {len(open_runs)} runs are open: {[_told(r) for r in open_runs[:3]]}")
             if not any(_is_worked_on(run) for run in open_runs):
                 self._let_time_pass()
             self.loop.enter(lambda: [self._help(run) for run in open_runs])  # noqa: B023
 
-    def _state(self) -> dict[Any, Run]:
+    def _open_runs(self) -> list[Run]:
         node = max(self.nodes.values(), key=lambda each: each.replica.applied_index)
-        return node.replica.all_runs()
+        keys = [key for key, life in self.flow_checks.lives.items() if not life.ended]
+        return [run for run in node.replica.runs(keys) if run.open]
 
     def _quiet(self) -> bool:
         if self.calls.insisting or not self._all_equal():
             return False
-        return not any(run.open or run.outbox for run in self._state().values())
+        node = next(iter(self.nodes.values()))
+        return not any(run.outbox for run in node.replica.all_runs().values())
 
     def _let_time_pass(self) -> None:
         """Nobody works, and long pauses may be ahead: all clocks are set forward."""
