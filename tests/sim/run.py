@@ -34,6 +34,7 @@ from tests.sim.stock import run_stock
 from tests.sim.world import World
 
 MUTANT_SEEDS = 40
+FLOW_MUTANT_SEEDS = 16
 WORKERS = 2
 
 
@@ -106,7 +107,7 @@ def all_killers(name: str) -> list[str]:
     return list(killers(name))
 
 
-def flow_killer(name: str, *, seeds: int = MUTANT_SEEDS) -> list[str]:
+def flow_killer(name: str, *, seeds: int = FLOW_MUTANT_SEEDS) -> list[str]:
     """The first seed that catches this bug of the engine or of a leader's duties."""
     mutant = next(mutant for mutant in FLOW_MUTANTS if mutant.name == name)
     for seed in range(seeds):

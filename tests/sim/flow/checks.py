@@ -47,6 +47,14 @@ ENDINGS = (
     ev.WorkflowTimedOut,
     ev.WorkflowContinuedAsNew,
 )
+DECIDED = (*BEGINNINGS, *ENDINGS, ev.StepCancelled, ev.SearchAttributesUpserted)
+BEGIN = (
+    cmd.ScheduleActivity,
+    cmd.StartTimer,
+    cmd.AwaitSignal,
+    cmd.RecordMarker,
+    cmd.StartChildWorkflow,
+)
 _STATUS = {
     ev.StepCompleted: StepStatus.COMPLETED,
     ev.TimerFired: StepStatus.COMPLETED,
@@ -82,6 +90,7 @@ class FlowChecks:
         self.blurred = 0  # runs that ended and were deleted in one entry: history never told
         self.stats: Counter[str] = Counter()
         self._held: dict[tuple[RunKey, int], str] = {}
+        self._dropped: set[str] = set()  # tokens that ended with this entry
         self._leases: dict[str, int] = {}  # token -> log time before which it cannot be missed
         self._children: dict[tuple[str, str, int], str] = {}
         self._delivered: set[tuple[RunKey, int]] = set()
@@ -112,6 +121,7 @@ class FlowChecks:
             else:
                 timers[kind, sequence] = timer.fire_at_ms
         self.stats["held"] += sum(arrival is not None for arrival in changes.arrivals.values())
+        self._dropped.clear()
         for effect in applied.effects:
             self._effect(effect, batch)
         for key, run in changes.runs.items():
@@ -242,6 +252,7 @@ class FlowChecks:
             case ef.DropLease():
                 held = self._held.pop((effect.run, effect.sequence), "")
                 require(held == effect.token, "what ends was held", effect=effect, held=held)
+                self._dropped.add(effect.token)
                 self.stats["expired"] += effect.expired
 
     def _reply(self, command: cmd.Command, answer: Answer, now_ms: int) -> None:
@@ -251,6 +262,8 @@ class FlowChecks:
                 token = command.lease_token
                 first = self._completions.setdefault(token, command.output)
                 require(first == command.output, "a task is completed once", token=token)
+            case cmd.CompleteDecision(), Done():
+                self._decided(command)
             case cmd.DeliverMessage(), Done():
                 key = RunKey(command.namespace, command.workflow_id, command.run_id)
                 row = (key, command.number)
@@ -259,11 +272,41 @@ class FlowChecks:
             case cmd.ExpireLease(), Done():
                 left_ms = self._leases[command.token] - now_ms
                 require(left_ms <= 0, "no lease is missed early", command=command, left=left_ms)
+                require(
+                    command.token in self._dropped, "a lease that is over ends nothing", c=command
+                )
+            case cmd.ReturnTask(), Done():
+                require(
+                    command.token in self._dropped, "a lease that is over ends nothing", c=command
+                )
             case ((cmd.GrantActivity() | cmd.GrantDecision()), Granted()):
                 token = answer.token
                 require(token in self._leases, "what is granted is held", token=token)
             case _:
                 pass
+
+    def _decided(self, command: cmd.CompleteDecision) -> None:
+        """What the code decided stands right behind the history that it saw."""
+        parts = parse_token(command.task_token)
+        assert parts is not None
+        key = RunKey(command.namespace, command.workflow_id, parts.run_id)
+        life = self.lives.get(key)
+        if life is None or not any(isinstance(each, BEGIN) for each in command.commands):
+            return
+        following = life.events[parts.number].body
+        require(isinstance(following, DECIDED), "a decision is made on the whole history", run=key)
+
+    # ---- what leaders might believe --------------------------------------------------------------
+
+    def held_leases(self) -> list[tuple[RunKey, str]]:
+        return [(run, token) for (run, _sequence), token in self._held.items()]
+
+    def armed_timers(self) -> list[tuple[RunKey, cmd.TimerKind, int, int]]:
+        return [
+            (run, kind, sequence, fire_at_ms)
+            for run, life in self.lives.items()
+            for (kind, sequence), fire_at_ms in life.timers.items()
+        ]
 
     # ---- what callers were told ------------------------------------------------------------------
 

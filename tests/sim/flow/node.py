@@ -22,6 +22,7 @@ from raftflow.cluster.leader import duties as leader
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
+from raftflow.engine.effects import SendMessage
 from raftflow.raftlog.journal import LogEntry
 from tests.sim.flow.loop import SimLoop
 from tests.sim.flow.store import Disk, SimReplica, SimStore
@@ -287,6 +288,8 @@ class FlowNode(SimNode):
         self.world.checks.on_state(self)
         self.world.flow_checks.on_applied(self, applied, batch)
         self.loop.enter(partial(self.replica.tell, applied, batch))
+        if any(isinstance(effect, SendMessage) for effect in applied.effects):
+            self.world.ambush(self)
 
     def _sync_store(self) -> None:
         self.replica.settle()

@@ -220,6 +220,8 @@ class Replay:
     def _body(self, rng: random.Random, kind: str, links: int, generation: int) -> None:
         if kind == "wide":
             self._wide(rng)
+        elif kind == "drain":
+            self._drain(rng)
         else:
             for _ in range(rng.randrange(1, 5)):
                 rng.choice(_STAGES)(self, rng, generation)
@@ -239,6 +241,16 @@ class Replay:
         self.all(begun)
         self.first(waits)
         self.cancel(waits)
+
+    def _drain(self, rng: random.Random) -> None:
+        """One after the other as they come; with each, the code may lose interest in another."""
+        left = [self.activity(rng, "charge") for _ in range(rng.randrange(8, 20))]
+        left += [self.timer(60 * n) for n in range(rng.randrange(4, 10))]
+        left += [self.signal(name) for name in SIGNALS]
+        while left:
+            left.remove(self.first(left))
+            if left and rng.random() < 0.3:
+                self.cancel([left.pop(rng.randrange(len(left)))])
 
     def _few(self, rng: random.Random, _generation: int) -> None:
         self.all(
@@ -305,6 +317,6 @@ _STAGES: tuple[Callable[[Replay, random.Random, int], None], ...] = (
 
 def program(rng: random.Random) -> bytes:
     """The input of a new run."""
-    kind = rng.choice((b"plain", b"plain", b"plain", b"wide"))
+    kind = rng.choice((b"plain", b"plain", b"plain", b"wide", b"drain", b"drain"))
     links = rng.choice((0, 0, 0, 1, _LINKS))
     return b"%s %d %d %d" % (kind, rng.getrandbits(30), links, 0)

@@ -74,7 +74,7 @@ class FlowWorld(World):
         self.decision_timeout_ms = rng.choice((400, 900))
         # Slow ones are overtaken by what they decide about, again and again.
         self.decision_times_s = rng.choice(
-            ((0.001, 0.005, 0.02, 0.1, 0.2, 1.0), (0.001, 0.01), (0.05, 0.1, 0.2, 0.3))
+            ((0.001, 0.005, 0.02, 0.1, 0.2, 1.0), (0.001, 0.01), (0.03, 0.06, 0.1, 0.2))
         )
         self.parks = rng.random() < 0.25
         self.namespaces = ["default", "short"] if rng.random() < 0.5 else ["default"]
@@ -101,6 +101,20 @@ class FlowWorld(World):
         """Whoever believes to lead, a deposed one, too."""
         nodes: Any = [n for n in self.nodes.values() if n.alive and n.core.role is Role.LEADER]
         return self.rng.choice(nodes) if nodes else None
+
+    def ambush(self, node: FlowNode) -> None:
+        """It led, and had just begun to bring messages on their way."""
+        if self.calm or node.core.role is not Role.LEADER or self.rng.random() > 0.05:
+            return
+
+        def strike() -> None:
+            if node.alive and not self.calm:
+                self.trace(f"-- ambush {node.name}")
+                self.nemesis.effective["ambush"] += 1
+                node.kill(power=False)
+                self.restart_after(node, self.rng.uniform(0.05, 0.5))
+
+        self.clock.after(self.rng.random() * 0.004, strike)
 
     # ---- a random run ----------------------------------------------------------------------------
 
