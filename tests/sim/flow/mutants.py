@@ -103,8 +103,8 @@ def a_signal_is_taken_twice(rec: Any, run: Any, body: Any) -> None:
     taken = run.signals.get(body.signal_event_id)
     evolve_signal.consumed(rec, run, body)
     if taken is not None:
-        run.signals[taken.event_id] = taken
-        run.signals = dict(sorted(run.signals.items()))
+        run.signals = dict(sorted({**run.signals, taken.event_id: taken}.items()))
+        rec.changes.signals[run.key, taken.event_id] = taken
 
 
 # -- 3: no open run without a wake-up source

@@ -22,6 +22,8 @@ from raftflow.cluster.leader import duties as leader
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch
 from raftflow.engine.effects import SendMessage
 from raftflow.raftlog.journal import LogEntry
 from tests.sim.flow.loop import SimLoop
@@ -286,10 +288,18 @@ class FlowNode(SimNode):
         applied, batch = self.replica.apply(entry)
         self.state = self.replica.applied  # type: ignore[assignment]
         self.world.checks.on_state(self)
+        if self.world.tells and batch.index > self.world.flow_checks.index:
+            self._tell(applied, batch)
         self.world.flow_checks.on_applied(self, applied, batch)
         self.loop.enter(partial(self.replica.tell, applied, batch))
         if any(isinstance(effect, SendMessage) for effect in applied.effects):
             self.world.ambush(self)
+
+    def _tell(self, applied: Applied, batch: Batch) -> None:
+        for (_, command), reply in zip(batch.commands, applied.replies, strict=True):
+            self.world.trace(f"{self.name} > entry {batch.index} {command}: {reply.answer}")
+        for key, event in applied.changes.events:
+            self.world.trace(f"{self.name} > entry {batch.index} {key.run_id} {event}")
 
     def _sync_store(self) -> None:
         self.replica.settle()
