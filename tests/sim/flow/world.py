@@ -179,7 +179,7 @@ class FlowWorld(World):
             require(
                 self.clock.now - began < END_S,
                 "every run comes to its end",
-                stuck=[_told(run) for run in open_runs[:3]],
+                stuck=[_told(run) for run in open_runs[:3] or self._owing()[:3]],
                 insisting=self.calls.insisting,
             )
             self.trace(f"-- {len(open_runs)} runs are open: {[_told(r) for r in open_runs[:3]]}")
@@ -195,8 +195,12 @@ class FlowWorld(World):
     def _quiet(self) -> bool:
         if self.calls.insisting or not self._all_equal():
             return False
+        return not self._owing()
+
+    def _owing(self) -> list[Run]:
+        """Runs whose messages are still on their way."""
         node = next(iter(self.nodes.values()))
-        return not any(run.outbox for run in node.replica.all_runs().values())
+        return [run for run in node.replica.all_runs().values() if run.outbox]
 
     def _let_time_pass(self) -> None:
         """Nobody works, and long pauses may be ahead: all clocks are set forward."""
