@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftflow.engine import trace
-from raftflow.engine.commands import RELEASE_0_2, TimerKind
+from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import (
     WorkflowCancelled,
     WorkflowCompleted,
@@ -43,7 +43,7 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
     )
     workflow = WorkflowKey(body.namespace, body.workflow_id)
     before = rec.state.current.get(workflow)
-    if before is not None and rec.feature_level >= RELEASE_0_2:
+    if before is not None:
         run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
