@@ -18,7 +18,7 @@ from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.cancel import stop
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.ids import RunKey, WorkflowKey
-from raftflow.engine.state import Run, RunStatus, StepKind, StepStatus
+from raftflow.engine.state import Run, RunStatus, StepStatus
 
 
 def started(rec: Recorder, body: WorkflowStarted) -> Run:
@@ -120,13 +120,11 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     decision.drop(rec, run, cancelled=True)
     run.waits = None
     if run.open_steps:
+        child.left(rec, run, status)
         for step in run.steps:
-            if step.status is not StepStatus.SCHEDULED:
-                continue
-            stop(rec, run, step)
-            if step.kind is StepKind.CHILD:
-                child.left(rec, run, step, status)
-            steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
+            if step.status is StepStatus.SCHEDULED:
+                stop(rec, run, step)
+                steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
     if run.execution_timeout_ms:
         fire_at_ms = run.started_ms + run.execution_timeout_ms
         rec.disarm(run, TimerKind.EXECUTION_TIMEOUT, 0, fire_at_ms)
