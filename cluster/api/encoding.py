@@ -26,7 +26,7 @@ class Rows:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Rows within rows: those of a task in a list of tasks."""
+    """Rows of an answer that is written in one piece."""
     assert isinstance(value, Rows), type(value)
     return list(value)
 
@@ -40,29 +40,34 @@ def encode(body: Any) -> bytes:
 
 
 async def encode_answer(body: dict[str, Any]) -> bytes:
-    """The JSON text of an answer; its `Rows` come last."""
-    rows = {name: value for name, value in body.items() if isinstance(value, Rows)}
-    if not rows:
+    """The JSON text of an answer; what is long comes last."""
+    long = {name: value for name, value in body.items() if _is_long(value)}
+    if not long:
         return encode(body)
-    plain = {name: value for name, value in body.items() if name not in rows}
-    pieces = [encode(plain)[:-1]]
-    separator = b"," if plain else b""
-    for name, values in rows.items():
-        pieces.append(separator + encode(name) + b":[")
-        separator = b","
-        await _add(pieces, iter(values))
-        pieces.append(b"]")
-    pieces.append(b"}")
-    return b"".join(pieces)
+    plain = {name: value for name, value in body.items() if name not in long}
+    pieces = [encode(plain)[1:-1]] if plain else []
+    for name, value in long.items():
+        text = await (_encode_rows(value) if isinstance(value, Rows) else encode_answer(value))
+        pieces.append(encode(name) + b":" + text)
+    return b"{" + b",".join(pieces) + b"}"
 
 
-async def _add(pieces: list[bytes], values: Any) -> None:
-    slice_ = list(islice(values, _SLICE))
-    while slice_:
-        pieces.append(encode(slice_)[1:-1])
-        full = len(slice_) == _SLICE
-        if full:
+async def _encode_rows(rows: Rows) -> bytes:
+    pieces: list[bytes] = []
+    values = iter(rows)
+    while slice_ := list(islice(values, _SLICE)):
+        if _is_long(slice_[0]):  # tasks in a list of tasks: each may have thousands of steps
+            for each in slice_:
+                pieces.append(await encode_answer(each))
+                await asyncio.sleep(0)
+            continue
+        if pieces:
             await asyncio.sleep(0)
-        slice_ = list(islice(values, _SLICE)) if full else []
-        if slice_:
-            pieces.append(b",")
+        pieces.append(encode(slice_)[1:-1])
+    return b"[" + b",".join(pieces) + b"]"
+
+
+def _is_long(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_is_long(each) for each in value.values())
+    return isinstance(value, Rows)
