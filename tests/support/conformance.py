@@ -324,8 +324,7 @@ class InProcess:
         return None if run is None else run.describe()
 
     def runs(self, workflow_id: str) -> list[str]:
-        found = self.env.runs(workflow_id)
-        return [run.status for run in reversed(found)]
+        return [run.status for run in self.env.runs(workflow_id)]
 
     def executions(self, workflow_id: str, activity: str) -> int:
         return self._counts(workflow_id)[activity]

@@ -13,9 +13,10 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from raftflow_sdk.activity import ActivityCode, ActivityInfo, check_code
@@ -52,7 +53,9 @@ _Next = tuple[dict[str, Any], Slots]
 
 
 @dataclass(frozen=True, slots=True)
-class _WorkflowCode:
+class WorkflowCode:
+    """Registered code, with how it wants its input read."""
+
     run: Workflow
     decode: Decode
 
@@ -87,7 +90,7 @@ class Worker:
             workflow_slots + activity_slots, "raftflow-slot", self._connection.close
         )
         self._pollers: list[threading.Thread] = []
-        self._workflows: dict[str, _WorkflowCode] = {}
+        self._workflows: dict[str, WorkflowCode] = {}
         self._activities: dict[str, ActivityCode] = {}
         self._completions = Completions(self._connection, self.worker_id, self._task_queue)
         self._heartbeats = Heartbeats(self._connection, self.worker_id)
@@ -102,7 +105,7 @@ class Worker:
 
         def register(code: _F) -> _F:
             check_code(code, f"workflow {name!r}", "ctx")
-            self._workflows[name] = _WorkflowCode(code, decode)
+            self._workflows[name] = WorkflowCode(code, decode)
             return code
 
         return register
@@ -117,6 +120,16 @@ class Worker:
             return code
 
         return register
+
+    @property
+    def workflows(self) -> Mapping[str, WorkflowCode]:
+        """What is registered, by workflow type; to read."""
+        return MappingProxyType(self._workflows)
+
+    @property
+    def activities(self) -> Mapping[str, ActivityCode]:
+        """What is registered, by activity name; to read."""
+        return MappingProxyType(self._activities)
 
     def start(self) -> None:
         """Register with the cluster, waiting for it if need be, and begin to poll."""
