@@ -11,6 +11,7 @@ from typing import Any
 import conformance
 import pytest
 from conformance_cluster import Fleet, OnCluster
+from conformance_code import IMPLEMENTATIONS
 from dev_cluster import DevCluster, dev_cluster, wait_for
 
 # In real time, many at once.
@@ -19,7 +20,7 @@ AT_ONCE = 24
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.parametrize("implementation", conformance.IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_all_scenarios_with_the_leader_killed_in_the_middle(
     implementation: str, tmp_path: Path
 ) -> None:
