@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 import uuid
@@ -76,13 +77,16 @@ class Worker:
         namespace: str | None = None,
         worker_id: str | None = None,
         task_queue: str | None = None,
+        ssl_context: ssl.SSLContext | None = None,
         workflow_slots: int = 2,
         activity_slots: int = 8,
     ) -> None:
         if workflow_slots < 1 or activity_slots < 1:
             raise ValueError("a worker needs at least one slot of each kind")
         self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._connection = Connection(addresses, token=token, namespace=namespace)
+        self._connection = Connection(
+            addresses, token=token, namespace=namespace, ssl_context=ssl_context
+        )
         self._task_queue = {} if task_queue is None else {"task_queue": task_queue}
         self._workflow_slots = Slots(workflow_slots)
         self._activity_slots = Slots(activity_slots)
@@ -149,7 +153,8 @@ class Worker:
             self._poll(ACTIVITY_TASKS, names, self._activity_slots)
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Take no new work, finish what runs; False when something still ran at the end."""
+        """Take no new work, finish what runs; False when something still ran after `timeout`
+        seconds. Its lease is not renewed any more."""
         self._stopping.set()
         self._connection.hang_up()
         self._workflow_slots.close()
