@@ -31,6 +31,7 @@ from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
 # W3C Trace Context, version 00; anything else is ignored, as the standard wants.
+_MAX_TRACE_STATE = 512
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 # Events fetched at a time, and the size at which an answer has enough of them.
 _SLICE = 50
@@ -74,6 +75,12 @@ def child_span(traceparent: str) -> str:
     return f"00-{match[1]}-{secrets.token_hex(8)}-{match[2]}"
 
 
+def _trace_state(tracestate: str) -> str:
+    """What a header may hold; "" for anything else, as W3C asks: a broken one is dropped."""
+    plain = tracestate.isascii() and tracestate.isprintable()
+    return tracestate[:_MAX_TRACE_STATE] if plain else ""
+
+
 async def start(node: NodeServices, command: StartRun) -> StartedRun:
     """``command.run_id`` and an absent workflow id are chosen here, once for all retries."""
     if command.workflow_type in node.hosted_types and command.namespace == DEFAULT_NAMESPACE:
@@ -90,7 +97,7 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
         workflow_id_generated=not command.workflow_id,
         run_id=new_run_id(),
         traceparent=traceparent,
-        tracestate=command.tracestate[:512] if traceparent else "",
+        tracestate=_trace_state(command.tracestate) if traceparent else "",
     )
     answer = await execute(node, command)
     assert isinstance(answer, Started)
