@@ -1,4 +1,4 @@
-"""A real node that is shouted at: runs of every kind to hit, and what must be true of it afterwards.
+"""A real node that is shouted at: runs of every kind to hit, and what must be true afterwards.
 
 The runs of a stage are compared with what they were whenever a call was refused: a refusal changes
 nothing.
@@ -127,10 +127,12 @@ class Stage:
             self.facts[workflow_id] = self.seen(workflow_id)
 
     def ids(self) -> list[str]:
-        """Of this stage, newest first."""
+        """Of this stage, newest first; not the child, whose end its parent hears of a little later
+        than the caller."""
         path = f"/api/workflows?limit=1000&task_queue={quote(self.name)}"
         listed = self.call("GET", path)["workflows"]
-        return list(dict.fromkeys(each["workflow_id"] for each in listed))
+        found = dict.fromkeys(each["workflow_id"] for each in listed)
+        return [each for each in found if each != f"{self.name} child"]
 
     # ---- looking at it ------------------------------------------------------------------------
 
@@ -147,7 +149,8 @@ class Stage:
         for moving in ("status", "updated_at", "waiting_on"):
             del shown[moving]
         for step in shown["steps"]:
-            step.pop("attempts", None)
+            for moving in ("attempts", "started_at", "node", "worker_id"):
+                step.pop(moving, None)
         return shown
 
     def accepted(self, workflow_id: str) -> None:
@@ -227,7 +230,7 @@ class FuzzNode:
         said = path.read_bytes()[self.mark :].decode(errors="replace")
         self.mark += len(said.encode())
         alarm = _ALARMS.search(said)
-        assert alarm is None, f"the node's log: {said[max(0, alarm.start() - 2_000):][:6_000]}"
+        assert alarm is None, f"the node's log: {said[max(0, alarm.start() - 2_000) :][:6_000]}"
 
     def loop_lag_s(self) -> float:
         address = self.cluster.entry("n1")["metrics"]
