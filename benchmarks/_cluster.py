@@ -36,6 +36,7 @@ class Counters:
     entries: int
     fsyncs: int
     messages: int
+    requests: int
     cpu_ms: float
 
     def __sub__(self, other: Counters) -> Counters:
@@ -43,21 +44,23 @@ class Counters:
             self.entries - other.entries,
             self.fsyncs - other.fsyncs,
             self.messages - other.messages,
+            self.requests - other.requests,
             self.cpu_ms - other.cpu_ms,
         )
 
 
 def counters(cluster: DevCluster, *, others: Sequence[int] = ()) -> Counters:
     """Read the nodes' metrics, and the CPU time of the nodes and the processes ``others``."""
-    entries = fsyncs = messages = 0
+    entries = fsyncs = messages = requests = 0
     cpu = sum(cpu_ms(pid) for pid in others)
     for entry in cluster.entries():
         text = _metrics(str(entry["metrics"]))
         entries = max(entries, int(_value(text, "workflowd_raft_applied_index")))
         fsyncs += int(_value(text, "workflowd_raft_fsync_seconds_count"))
         messages += int(_value(text, "workflowd_raft_messages_sent_total"))
+        requests += _requests(text)
         cpu += cpu_ms(entry["pid"])
-    return Counters(entries, fsyncs, messages, cpu)
+    return Counters(entries, fsyncs, messages, requests, cpu)
 
 
 def cpu_ms(pid: int) -> float:
@@ -94,6 +97,12 @@ def _metrics(address: str) -> str:
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
         text: str = response.read().decode()
     return text
+
+
+def _requests(text: str) -> int:
+    """Calls of the API that were answered, of all kinds."""
+    counts = re.findall(r"^workflowd_request_seconds_count\{[^}]*\} (\S+)$", text, re.MULTILINE)
+    return int(sum(map(float, counts)))
 
 
 def _value(text: str, name: str) -> float:

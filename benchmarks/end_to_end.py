@@ -132,12 +132,23 @@ async def workflows(cluster: _cluster.DevCluster, seconds: float, pid: int) -> N
                     used.entries / count,
                     used.fsyncs / count,
                     used.messages / count,
+                    used.requests / count,
                     used.cpu_ms / count,
                 )
             )
     _cluster.table(
         "three-step workflows, finished (one SDK worker; per workflow; CPU of nodes and worker)",
-        ("at once", "wf/s", "p50 ms", "p99 ms", "entries", "fsyncs", "messages", "CPU ms"),
+        (
+            "at once",
+            "wf/s",
+            "p50 ms",
+            "p99 ms",
+            "entries",
+            "fsyncs",
+            "messages",
+            "requests",
+            "CPU ms",
+        ),
         rows,
     )
 

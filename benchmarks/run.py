@@ -21,6 +21,7 @@ SHORT = (
     ("end_to_end", "--seconds", "3"),
     ("failover", "--tries", "3"),
     ("scale", "--runs", "2000"),
+    ("fan_out", "--count", "200"),
 )
 
 

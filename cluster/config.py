@@ -21,6 +21,8 @@ MIB = 1024 * KIB
 MAX_VOTERS = 9
 # Ids become file names, metric labels and log fields.
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# A path is the receiver's own affair; without one it is the standard's.
+OTLP_ENDPOINT = re.compile(r"https?://[^/\s?#]+(/[^\s?#]*)?")
 WILDCARDS = ("", "0.0.0.0", "::")
 
 
@@ -177,6 +179,14 @@ class Config:
     decision_timeout_ms: int = setting(
         10_000, "How long a worker may take for a workflow task before it is offered again."
     )
+    auth_token_file: str = setting(
+        "",
+        "File with one bearer token a line; every call must then carry one. See docs/operating.md.",
+    )
+    otlp_endpoint: str = setting(
+        "",
+        "OTLP/HTTP receiver of spans, such as http://127.0.0.1:4318; needs `raftflow[otel]`.",
+    )
     log_level: str = setting("info", "debug, info, warning or error.")
     log_format: str = setting("json", "json (one object per line) or text.")
     limits: Limits = field(default_factory=Limits)
@@ -273,6 +283,8 @@ class Config:
                 "limits.payload_bytes",
                 f"must not be above limits.request_body_bytes ({self.limits.request_body_bytes})",
             )
+        if self.otlp_endpoint and not OTLP_ENDPOINT.fullmatch(self.otlp_endpoint):
+            raise ConfigError("otlp_endpoint", "must be http://host:port or https://host:port")
         for name, allowed in (
             ("log_level", ("debug", "info", "warning", "error")),
             ("log_format", ("json", "text")),

@@ -56,5 +56,9 @@ class Indeterminate(Exception):
     applied. Forwarding tries again with the same id; callers at the edge never see this."""
 
 
+class StartRefused(Exception):
+    """This node must not start like this. The message names the setting and the way out."""
+
+
 class PortInUse(Exception):
     """An address to serve on is taken. The message names it."""

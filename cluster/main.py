@@ -15,7 +15,7 @@ from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
 from raftflow.cluster.consensus.types import ConsensusBroken
-from raftflow.cluster.errors import PortInUse
+from raftflow.cluster.errors import PortInUse, StartRefused
 from raftflow.cluster.node import Node
 from raftflow.cluster.store import StoreError
 from raftflow.raftlog.errors import JournalError
@@ -32,6 +32,7 @@ _REFUSALS = (
     ConsensusBroken,
     AddressUnavailable,
     PortInUse,
+    StartRefused,
 )
 
 

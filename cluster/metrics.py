@@ -82,7 +82,13 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.sources = Sources()
-        registry = self.registry
+        self._count_work(self.registry)
+        self._watch_node(self.registry)
+        self.spans_sent, self.spans_lost = _span_counters(self.registry)
+        self._request_children: dict[tuple[str, str], Histogram] = {}
+        self.registry.register(_Sampled(self.sources))
+
+    def _count_work(self, registry: CollectorRegistry) -> None:
         self.workflows_started = Counter(
             "workflowd_workflows_started_total",
             "Runs started, counted by the leader that applied the start.",
@@ -111,6 +117,24 @@ class Metrics:
             "How late the latest timer fired.",
             registry=registry,
         )
+        self.runs_deleted = Counter(
+            "workflowd_workflows_deleted_total",
+            "Closed runs forgotten, at a call's wish or for their namespace's retention.",
+            registry=registry,
+        )
+        self.outbox_pending = Gauge(
+            "workflowd_outbox_pending",
+            "Messages between runs (a child to start, its outcome, its end) that the leader is"
+            " delivering.",
+            registry=registry,
+        )
+        self.invariant_violations = Counter(
+            "workflowd_invariant_violations_total",
+            "Open runs found without a live wake-up source.",
+            registry=registry,
+        )
+
+    def _watch_node(self, registry: CollectorRegistry) -> None:
         self.fsync = Histogram(
             "workflowd_raft_fsync_seconds",
             "One flush of the log to disk.",
@@ -133,12 +157,6 @@ class Metrics:
             "This node's wall clock against the median of the voters.",
             registry=registry,
         )
-        self.runs_deleted, self.outbox_pending = _deleted_and_pending(registry)
-        self.invariant_violations = Counter(
-            "workflowd_invariant_violations_total",
-            "Open runs found without a live wake-up source.",
-            registry=registry,
-        )
         self._requests = Histogram(
             "workflowd_request_seconds",
             "API calls, by operation and gRPC code.",
@@ -146,8 +164,6 @@ class Metrics:
             buckets=_REQUEST_BUCKETS,
             registry=registry,
         )
-        self._request_children: dict[tuple[str, str], Histogram] = {}
-        registry.register(_Sampled(self.sources))
 
     def request(self, method: str, code: str, seconds: float) -> None:
         """Count one API call. Both label sets are small and fixed."""
@@ -176,6 +192,18 @@ class Metrics:
 
     def render(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _span_counters(registry: CollectorRegistry) -> tuple[Counter, Counter]:
+    sent = Counter(
+        "workflowd_trace_spans_sent_total",
+        "Spans that the receiver at otlp_endpoint took.",
+        registry=registry,
+    )
+    lost = Counter(
+        "workflowd_trace_spans_lost_total", "Spans that nobody got.", ["cause"], registry=registry
+    )
+    return sent, lost
 
 
 class _Sampled:
@@ -222,17 +250,3 @@ class _Sampled:
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
-
-
-def _deleted_and_pending(registry: CollectorRegistry) -> tuple[Counter, Gauge]:
-    deleted = Counter(
-        "workflowd_workflows_deleted_total",
-        "Closed runs forgotten: somebody asked, or their namespace's retention passed.",
-        registry=registry,
-    )
-    pending = Gauge(
-        "workflowd_outbox_pending",
-        "Messages between runs (start, end and outcome of children) that the leader delivers.",
-        registry=registry,
-    )
-    return deleted, pending

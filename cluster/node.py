@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 import structlog
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.hosted_tasks import HostedTasks
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
@@ -41,6 +42,7 @@ from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
+from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
 from raftflow.engine.invariants import wakeup_problem
@@ -62,6 +64,7 @@ class Node:
 
     async def start(self) -> None:
         config, exits = self.config, self._exits
+        self._tokens = Tokens.load(config.auth_token_file)
         # Nothing in the directory is touched before it is known to be ours.
         claim = claim_directory(
             str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
@@ -73,6 +76,12 @@ class Node:
         self._build_calls()
         self._build_tasks(store)
         self._wire()
+        if config.otlp_endpoint:
+            spans = SpanExport(
+                config, self.metrics, leads=lambda: self.consensus.role is Role.LEADER
+            )
+            self.replica.subscribe(spans.on_applied)
+            exits.push_async_callback(spans.stop)
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
@@ -216,6 +225,7 @@ class Node:
             metrics=self.metrics,
             clock=self.clock,
             hosted_types=frozenset(WORKFLOWS),
+            tokens=self._tokens,
         )
 
     def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:

@@ -191,19 +191,18 @@ class Replica:
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None:
         """The run, or the id's newest; at least as new as all that was applied before the call.
         To be read before the next await. Raises CorruptRecord."""
-        state, workflow = self._hot.state, WorkflowKey(namespace, workflow_id)
-        run_id = run_id or state.current.get(workflow, "")
+        hot, workflow = self._hot, WorkflowKey(namespace, workflow_id)
+        run_id = run_id or hot.state.current.get(workflow, "")
+        if not run_id and not hot.is_gone(workflow):
+            # Only which one: the run itself may be hot, and newer than what is written of it.
+            run_id = await self._store.newest(workflow) or ""
         key = RunKey(namespace, workflow_id, run_id)
-        if self._hot.is_gone(key if run_id else workflow):
+        if not run_id or hot.is_gone(key):
             return None
-        if run_id:
-            if key in self._hot.damaged:
-                raise self._hot.damaged[key]
-            hot = state.runs.get(key)
-            if hot is not None:
-                return hot
+        if key in hot.damaged:
+            raise hot.damaged[key]
         # Whatever is not hot is written: nothing newer exists.
-        return await self._store.find(workflow, run_id)
+        return hot.state.runs.get(key) or await self._store.run(key)
 
     # ---- entries --------------------------------------------------------------------------------
 
@@ -325,6 +324,7 @@ class Replica:
             applied, state = self._apply_piece(piece, state, encoder)
             parts.append(applied)
             changes.runs.update(applied.changes.runs)
+            changes.steps.update(applied.changes.steps)
             changes.deleted.update(applied.changes.deleted)
             await asyncio.sleep(0)
         replies = tuple([reply for part in parts for reply in part.replies])

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from raftflow.engine import trace
 from raftflow.engine.commands import Attributes
 from raftflow.engine.decide.activity import lost
 from raftflow.engine.decide.context import step_at
@@ -269,7 +270,7 @@ def activity_task(run: Run, step: Step) -> ActivityTask:
         heartbeat_details=step.heartbeat_details,
         scheduled_ms=step.scheduled_ms,
         started_ms=step.task.leased_ms,
-        traceparent=run.traceparent,
+        traceparent=trace.of_step(run.traceparent, run.key.run_id, step.sequence),
         tracestate=run.tracestate,
     )
 

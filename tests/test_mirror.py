@@ -13,6 +13,7 @@ ROUTES = "tests/cluster/api/test_json_routes.py"
 COMMAND_LINE = "tests/e2e/test_cli.py"
 WHOLE_NODE = "tests/e2e/test_leader_loss.py"
 STORE = "tests/cluster/store/test_store.py"
+ENVIRONMENT = "tests/testing/test_environment.py"
 
 ELSEWHERE = {
     "engine/commands.py": VOCABULARY,
@@ -36,11 +37,11 @@ ELSEWHERE = {
     "engine/evolve/run.py": SCRIPTS,
     "engine/evolve/signal.py": SCRIPTS,
     "engine/evolve/timer.py": SCRIPTS,
+    "cluster/otlp.py": "tests/cluster/test_tracing.py",
     "cluster/errors.py": "tests/cluster/api/test_status.py",
     "cluster/logs.py": WHOLE_NODE,
     "cluster/main.py": WHOLE_NODE,
     "cluster/node.py": WHOLE_NODE,
-    "cluster/api/auth.py": ROUTES,
     "cluster/api/grpc_answers.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/grpc_commands.py": "tests/cluster/api/test_decisions.py",
     "cluster/api/grpc_fields.py": "tests/cluster/api/test_grpc_service.py",
@@ -74,13 +75,21 @@ ELSEWHERE = {
     "cluster/store/errors.py": STORE,
     "cluster/store/readers.py": STORE,
     "cluster/store/views.py": STORE,
+    "testing/answers.py": "tests/testing/test_faults.py",
+    "testing/deployment.py": ENVIRONMENT,
+    "testing/fakes.py": ENVIRONMENT,
+    "testing/fresh.py": "tests/testing/test_faults.py",
+    "testing/node.py": ENVIRONMENT,
+    "testing/plan.py": "tests/testing/test_faults.py",
+    "testing/run.py": ENVIRONMENT,
+    "testing/workers.py": ENVIRONMENT,
 }
 
 
 def modules() -> list[str]:
     return [
         path.relative_to(ROOT).as_posix()
-        for package in ("engine", "raftlog", "cluster")
+        for package in ("engine", "raftlog", "cluster", "testing")
         for path in sorted((ROOT / package).rglob("*.py"))
         if path.name != "__init__.py"
     ]

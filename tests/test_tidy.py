@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PRODUCT = ("engine", "raftlog", "cluster", "dashboard", "sdks/python/src")
+PRODUCT = ("engine", "raftlog", "cluster", "dashboard", "testing", "sdks/python/src")
 NOT_INSTALLED = ("sdks", "tests", "examples", "benchmarks")
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 70
@@ -75,7 +75,7 @@ def test_packages_are_those_of_the_tree() -> None:
     assert listed == found, "pyproject.toml: bring the packages list in line with the tree"
 
 
-@pytest.mark.parametrize("name", ["engine", "raftlog", "cluster", "proto", "dashboard"])
+@pytest.mark.parametrize("name", ["engine", "raftlog", "cluster", "proto", "dashboard", "testing"])
 def test_a_package_refuses_its_second_name(name: str) -> None:
     text = (ROOT / name / "__init__.py").read_text()
     assert f'if __name__ != "raftflow.{name}"' in text, (

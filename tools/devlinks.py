@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-PACKAGES = ("engine", "raftlog", "cluster", "dashboard", "proto")
+PACKAGES = ("engine", "raftlog", "cluster", "dashboard", "proto", "testing")
 
 
 def main() -> None:

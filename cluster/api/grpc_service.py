@@ -18,12 +18,12 @@ from grpc_reflection.v1alpha import reflection
 
 from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
-from raftflow.cluster.api.auth import NAMESPACE_HEADER, identify
+from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.grpc_fields import request_id, run_of
 from raftflow.cluster.api.grpc_handlers import generic_handler
 from raftflow.cluster.api.handlers import admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
-from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS
+from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
@@ -41,6 +41,7 @@ SERVICE = _SERVICE.full_name
 # A poll answers this much before the caller's deadline, so that the answer arrives.
 _DEADLINE_MARGIN_MS = 200
 _MAX_SEND_BYTES = 256 << 20
+_KEEPALIVE_MS = 20_000
 
 Context = aio.ServicerContext[Any, Any]
 Q = TypeVar("Q")
@@ -67,6 +68,9 @@ class GrpcServer:
                     self._node.config.limits.request_body_bytes,
                 ),
                 ("grpc.max_send_message_length", _MAX_SEND_BYTES),
+                # A worker whose machine is gone would otherwise hold its polls for hours.
+                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
             ]
         )
         server.add_generic_rpc_handlers((generic_handler(_SERVICE, self._service),))
@@ -108,6 +112,7 @@ def answering(
         begun = time.perf_counter()
         error: ApiError | None = None
         try:
+            self.node.tokens.scope(_authorization(context)).permit(operation)
             if isinstance(request, ApiError):
                 raise request
             return await call(self, request, context)
@@ -368,10 +373,10 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     # ---- shared ---------------------------------------------------------------------------------
 
     def _namespace(self, request: Any, context: Context) -> str:
-        if request.namespace:
-            return identify({NAMESPACE_HEADER: request.namespace})
-        named = _metadata(context).get(NAMESPACE_HEADER.lower(), "")
-        return identify({NAMESPACE_HEADER: named})
+        sent = _metadata(context)
+        named = request.namespace or sent.get(NAMESPACE_HEADER.lower(), "")
+        scope = self.node.tokens.scope(_authorization(context))
+        return scope.within(check_id(NAMESPACE_HEADER, named) if named else "")
 
     def _patience_ms(self, context: Context, most: int) -> int:
         remaining = context.time_remaining()
@@ -409,6 +414,10 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             raise Unavailable("this node is shutting down", retry_after_ms=100) from None
         finally:
             self._polls.discard(task)
+
+
+def _authorization(context: Context) -> str:
+    return _metadata(context).get("authorization", "")
 
 
 def _metadata(context: Context) -> dict[str, str]:

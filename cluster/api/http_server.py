@@ -18,7 +18,6 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict
 
 from raftflow.cluster.api import json_routes
-from raftflow.cluster.api.auth import identify
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
 from raftflow.cluster.api.page import Page
@@ -151,7 +150,7 @@ class HttpServer:
     async def _call(self, http: web.BaseRequest, route: Route, path_id: str, query: str) -> Answer:
         if self._stopping:
             raise self._going()
-        namespace = identify(http.headers)
+        namespace = self._node.tokens.identify(http.headers, route.name)
         body = b"" if route.body is None else await self._body(http)
         request = Request(
             self._node, self._watch, route, namespace, path_id, query, http.headers, body
@@ -322,6 +321,8 @@ def _refused(error: ApiError) -> web.Response:
     retry_after_ms = error.details.get("retry_after_ms")
     if retry_after_ms is not None:
         headers["Retry-After"] = str(max(1, -(-retry_after_ms // 1_000)))
+    if error.reason == "UNAUTHENTICATED":
+        headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, NotAllowed):
         headers["Allow"] = error.allowed
     response = web.Response(status=error.situation.http, headers=headers, body=encode(error.body()))

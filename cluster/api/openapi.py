@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from raftflow.cluster.api.auth import NAMESPACE_HEADER
+from raftflow.cluster.api.auth import NAMESPACE_HEADER, OPEN
 from raftflow.cluster.api.routes.request import ATTRIBUTE_FILTERS, Methods, Route
 from raftflow.cluster.api.schema import OPTIONAL_ID, TEXT, Object, Schema, ref
 from raftflow.cluster.api.shapes import SHAPES
@@ -27,6 +27,9 @@ _RETRY_AFTER = {
 
 
 def document(paths: Iterable[tuple[str, Methods]]) -> dict[str, Any]:
+    described = {path: _path(path, methods) for path, methods in paths}
+    started = described["/api/workflows"]["post"]["responses"]["201"]
+    started["links"] = _links(described)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -34,9 +37,27 @@ def document(paths: Iterable[tuple[str, Methods]]) -> dict[str, Any]:
             "version": version("raftflow"),
             "description": "A durable workflow engine. docs/protocol.md tells the same in prose.",
         },
-        "paths": {path: _path(path, methods) for path, methods in paths},
-        "components": {"schemas": dict(SHAPES)},
+        "paths": described,
+        "components": {
+            "schemas": dict(SHAPES),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        # Either, as the node is set up: tokens are asked for where it has an auth_token_file.
+        "security": [{}, {"token": []}],
     }
+
+
+def _links(paths: Mapping[str, Any]) -> dict[str, Any]:
+    """What can be asked of a run that was started."""
+    names = [
+        operation["operationId"]
+        for path, operations in paths.items()
+        if path.startswith("/api/workflows/{id}")
+        for method, operation in operations.items()
+        if method != "parameters"
+    ]
+    id_of_it = {"id": "$response.body#/workflow_id"}
+    return {name: {"operationId": name, "parameters": id_of_it} for name in names}
 
 
 def _path(path: str, methods: Methods) -> dict[str, Any]:
@@ -65,6 +86,8 @@ def _operation(method: str, path: str, route: Route) -> dict[str, Any]:
         "parameters": [*_query(route.query), *_headers(route)],
         "responses": _responses(route, changing=method != "GET"),
     }
+    if route.name in OPEN:
+        shown["security"] = []
     if route.body is not None:
         shown["requestBody"] = {
             "required": True,
@@ -130,6 +153,8 @@ def _refusals(route: Route, changing: bool) -> Mapping[int, set[str]]:
         reasons |= {*_ALWAYS}
     if route.namespaced:
         reasons.add("NAMESPACE_NOT_FOUND")
+    if route.name not in OPEN:
+        reasons |= {"UNAUTHENTICATED", "PERMISSION_DENIED"}
     if changing:
         reasons |= {*_CHANGING}
     if route.body is not None:

@@ -7,9 +7,10 @@ consensus); tests put a single node without Raft behind them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.metrics import Metrics
@@ -141,3 +142,4 @@ class NodeServices:
     clock: Clock
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
+    tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

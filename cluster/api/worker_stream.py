@@ -214,7 +214,11 @@ class _Stream:
             if kind is None:
                 raise ApiError("MALFORMED", "a message of the stream says nothing that we know")
             await self._room_for_calls.acquire()
-            call = asyncio.create_task(self._call(message.id, kind, getattr(message, kind)))
+            work = self._call(message.id, kind, getattr(message, kind))
+            if kind == "demand":
+                await work  # the last one counts: they are taken in order
+                continue
+            call = asyncio.create_task(work)
             self._unfinished.add(call)
             call.add_done_callback(self._unfinished.discard)
             self._streams.keep(call)

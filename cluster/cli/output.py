@@ -85,6 +85,7 @@ STATUS_STYLES = {
     "TIMED_OUT": "red",
     "TERMINATED": "magenta",
     "CANCELLED": "yellow",
+    "PAUSED": "yellow",
     "UNKNOWN": "bold red",
     "LEADER": "bold green",
     "CANDIDATE": "yellow",

@@ -235,9 +235,10 @@ class Duties:
         if not self._term:
             return
         if demand.reset:
-            self.matching.forget_node(node)
+            self.on_peer_down(node)
         for poll_id in demand.withdrawn:
             self.matching.unpark(poll_id)
+            self._grants.withdraw(poll_id)
         for poll in demand.parked:
             self.returns.asked_again(poll)
             self._grant(self.matching.park(node, poll))
@@ -255,6 +256,7 @@ class Duties:
 
     def on_peer_down(self, node: str) -> None:
         self.matching.forget_node(node)
+        self._grants.forget_node(node)
 
     def _grant(self, matches: Iterable[Match]) -> None:
         for match in matches:

@@ -54,7 +54,7 @@ class Handing:
     node: str
     poll: node_pb2.Poll
     under_way: int = 0
-    served: bool = False
+    served: bool = False  # it is answered, or waits no more
 
 
 class Grants:
@@ -81,6 +81,18 @@ class Grants:
         if self._handings.get(handing.poll.poll_id) is handing:
             del self._handings[handing.poll.poll_id]
         return not handing.served
+
+    def withdraw(self, poll_id: str) -> None:
+        """Nobody waits any more, whatever becomes of its grants."""
+        handing = self._handings.get(poll_id)
+        if handing is not None:
+            handing.served = True
+
+    def forget_node(self, node: str) -> None:
+        """The node is gone, or announces its demand anew."""
+        for handing in self._handings.values():
+            if handing.node == node:
+                handing.served = True
 
     def clear(self) -> None:
         self._handings.clear()

@@ -80,13 +80,9 @@ class Aggregates:
                 loaded.requests[request] = record
         return loaded
 
-    def find(self, workflow: WorkflowKey, run_id: str) -> Run | None:
-        """One run; without a run id, the newest. Raises CorruptRecord."""
-        if run_id:
-            run_no = self.run_no(RunKey(workflow.namespace, workflow.workflow_id, run_id))
-        else:
-            newest = self.newest(workflow)
-            run_no = newest and newest[0]
+    def find(self, key: RunKey) -> Run | None:
+        """One run. Raises CorruptRecord."""
+        run_no = self.run_no(key)
         return None if run_no is None else self.run(run_no)
 
     def _load_run(self, loaded: Loaded, key: RunKey, run_no: int) -> None:

@@ -184,11 +184,16 @@ class Store:
 
     async def run(self, key: RunKey) -> Run | None:
         """The aggregate as it is written. Raises CorruptRecord."""
-        return await self.find(WorkflowKey(key.namespace, key.workflow_id), key.run_id)
+        return await self._ask(lambda db: Aggregates(self.path, db).find(key))
 
-    async def find(self, workflow: WorkflowKey, run_id: str) -> Run | None:
-        """The run as it is written; without a run id, the newest. Raises CorruptRecord."""
-        return await self._ask(lambda db: Aggregates(self.path, db).find(workflow, run_id))
+    async def newest(self, workflow: WorkflowKey) -> str | None:
+        """The id of the newest run, as it is written."""
+
+        def read(db: sqlite3.Connection) -> str | None:
+            found = Aggregates(self.path, db).newest(workflow)
+            return found and found[1]
+
+        return await self._ask(read)
 
     async def signals_of(self, key: RunKey) -> list[Signal]:
         """All of the run's signals, taken or not, in order of arrival. Raises CorruptRecord."""

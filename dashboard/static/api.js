@@ -25,6 +25,7 @@ export class Api {
     this.bases = [origin];
     this.current = 0;
     this.namespace = "";
+    this.token = "";
   }
 
   get base() {
@@ -79,6 +80,7 @@ export class Api {
   send(url, method, timeout, body) {
     const headers = {};
     if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
+    if (this.token) headers.Authorization = `Bearer ${this.token}`;
     if (body) headers["Content-Type"] = "application/json";
     return fetch(url, {
       method,

@@ -1,17 +1,20 @@
 // The page: reads the route from the address, asks once a second, shows what came.
 
-import { Api, Unreachable } from "./api.js";
+import { Api, ApiError, Unreachable } from "./api.js";
 import { ask } from "./dialogs.js";
 import { showNodes } from "./nodes.js";
 import { RunView } from "./run.js";
 import { RunsView, runLink } from "./runs.js";
 
 const POLL_MS = 1000;
+const TOKEN_KEY = "raftflow-token";
 
 const api = new Api(new URL(".", location.href).href.replace(/\/$/, ""));
+api.token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 const banner = document.getElementById("banner");
 let view;
 let asked = false;
+let tokenAsked = false;
 let endPause = () => {};
 
 // #/?q=&status=&ns=&offset= is the list, #/run/<id>/<run id>?ns= one run; ids are percent-encoded.
@@ -63,6 +66,23 @@ function startWorkflow() {
   });
 }
 
+// Kept for this tab alone. Who declines is not asked again.
+function askForToken() {
+  tokenAsked = true;
+  return ask({
+    title: "This cluster asks for a token",
+    fields: [{ name: "token", label: "Token", kind: "secret", required: true }],
+    action: "Use it",
+    submit: async ({ token }) => {
+      api.token = token.trim();
+      await api.cluster();
+      sessionStorage.setItem(TOKEN_KEY, api.token);
+      tokenAsked = false;
+      wake();
+    },
+  });
+}
+
 async function refresh() {
   const shown = view;
   const problems = [];
@@ -81,6 +101,7 @@ async function refresh() {
   const worst = problems.find((error) => error instanceof Unreachable) ?? problems[0];
   banner.hidden = !worst;
   if (worst && banner.textContent !== worst.message) banner.textContent = worst.message;
+  if (worst instanceof ApiError && worst.status === 401 && !tokenAsked) askForToken();
   document.body.classList.toggle("stale", worst instanceof Unreachable);
 }
 

@@ -55,7 +55,8 @@ function control(field) {
     input = h("input", { ...shared, type: "checkbox", checked: field.value });
     return h("label", { class: "inline" }, input, field.label);
   } else {
-    input = h("input", { ...shared, type: "text", placeholder: field.hint });
+    const type = field.kind === "secret" ? "password" : "text";
+    input = h("input", { ...shared, type, placeholder: field.hint });
   }
   input.value = field.value ?? "";
   return h("label", {}, field.label, input);

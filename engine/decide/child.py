@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftflow.engine import trace
 from raftflow.engine.commands import StartChildWorkflow
 from raftflow.engine.decide.cancel import told
 from raftflow.engine.decide.context import Context, step_at, too_large, unregistered
@@ -81,7 +82,7 @@ def begin(
         workflow_type=message.workflow_type,
         task_queue=message.task_queue,
         input=message.input,
-        traceparent=message.traceparent,
+        traceparent=trace.under(message.traceparent, run_id),
         tracestate=message.tracestate,
         parent_workflow_id=parent.key.workflow_id,
         parent_run_id=parent.key.run_id,

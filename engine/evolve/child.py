@@ -3,6 +3,7 @@ one does to the other goes through its outbox."""
 
 from __future__ import annotations
 
+from raftflow.engine import trace
 from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.events import ChildCompleted, ChildFailed, ChildStarted
 from raftflow.engine.evolve import message as messages
@@ -45,7 +46,7 @@ def started(rec: Recorder, run: Run, body: ChildStarted) -> None:
         task_queue=body.task_queue,
         input=body.input,
         parent_close_policy=body.parent_close_policy,
-        traceparent=run.traceparent,
+        traceparent=trace.of_step(run.traceparent, run.key.run_id, body.sequence),
         tracestate=run.tracestate,
     )
     messages.send(rec, run, start)

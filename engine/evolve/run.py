@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from raftflow.engine import trace
 from raftflow.engine.commands import RELEASE_0_2, TimerKind
 from raftflow.engine.events import (
     WorkflowCancelled,
@@ -101,7 +102,7 @@ def continued(rec: Recorder, run: Run, body: WorkflowContinuedAsNew) -> None:
             task_queue=body.task_queue,
             input=body.input,
             execution_timeout_ms=body.execution_timeout_ms,
-            traceparent=run.traceparent,
+            traceparent=trace.after(run.traceparent, run.key.run_id, body.new_run_id),
             tracestate=run.tracestate,
             search_attributes=run.search_attributes,
             memo=run.memo,

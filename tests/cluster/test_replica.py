@@ -276,6 +276,19 @@ async def test_views_of_runs_hot_cold_and_missing(tmp_path: Path) -> None:
     await rig.stop()
 
 
+async def test_the_newest_run_is_hot_though_nobody_asked_for_its_id(tmp_path: Path) -> None:
+    rig = await Rig(tmp_path).start()
+    await rig.feed([*born(), entry(3, starts(1), 1_000_001)])
+    await rig.stop()
+    await rig.start()  # nothing is hot; what names the run alone does not tell which is the newest
+    await rig.feed([entry(4, [make.signal("w0", "go", run_id="r0")], 1_000_002)])
+    hot = rig.replica.hot_run(RunKey("default", "w0", "r0"))
+    assert hot is not None
+    assert rig.replica.hot_newest(WorkflowKey("default", "w0")) is None
+    assert await rig.replica.run_view("default", "w0") is hot  # not what is written of it so far
+    await rig.stop()
+
+
 async def test_a_copy_brings_another_node_to_the_same_state(tmp_path: Path) -> None:
     _, entries = play(random_wishes(3, 60))
     first = await Rig(tmp_path / "a").start()

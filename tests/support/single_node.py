@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from engine_harness import (
     grant_decision,
 )
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
 from raftflow.cluster.codec.events import encode_event
@@ -423,9 +424,9 @@ class Served:
         return f"http://{self.services.config.metrics_addr}"
 
 
-async def serve(config: Config) -> Served:
+async def serve(config: Config, *, tokens: Tokens | None = None) -> Served:
     node = SingleNode()
-    ports = services(node, config)
+    ports = replace(services(node, config), tokens=tokens or Tokens())
     server = ApiServer(ports)
     await server.start()
     return Served(node, server, ports)

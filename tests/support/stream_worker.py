@@ -22,6 +22,7 @@ class StreamWorker:
         self.ended: list[pb.LeaseEnded] = []
         self._outcomes: dict[int, asyncio.Future[pb.CallOutcome]] = {}
         self._numbers = itertools.count(1)
+        self._writing = asyncio.Lock()  # a call takes one message at a time
         self.reading = asyncio.create_task(self._read())
 
     @property
@@ -33,7 +34,7 @@ class StreamWorker:
         """Send a message and wait for its outcome."""
         number = next(self._numbers)
         future = self._outcomes[number] = asyncio.get_running_loop().create_future()
-        await self.call.write(pb.WorkerMessage(id=number, **message))
+        await self._write(pb.WorkerMessage(id=number, **message))
         async with asyncio.timeout(PATIENCE_S):
             return await future
 
@@ -60,7 +61,17 @@ class StreamWorker:
 
     async def acknowledge(self, batch: pb.TaskBatch) -> None:
         received = pb.BatchReceived(demand_id=batch.demand_id, number=batch.number)
-        await self.call.write(pb.WorkerMessage(received=received))
+        await self._write(pb.WorkerMessage(received=received))
+
+    async def end(self) -> None:
+        """Send nothing more, once what is being sent has gone."""
+        self.acknowledges = False  # what crosses with the end cannot be
+        async with self._writing:
+            await self.call.done_writing()
+
+    async def _write(self, message: pb.WorkerMessage) -> None:
+        async with self._writing:
+            await self.call.write(message)
 
     async def _read(self) -> None:
         async for message in self.call:
@@ -68,8 +79,8 @@ class StreamWorker:
                 case "outcome":
                     self._outcomes.pop(message.id).set_result(message.outcome)
                 case "tasks":
-                    self.batches.append(message.tasks)
                     if self.acknowledges:
                         await self.acknowledge(message.tasks)
+                    self.batches.append(message.tasks)
                 case "lease_ended":
                     self.ended.append(message.lease_ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.engine import trace
 from raftflow.engine.commands import (
     CancelRun,
     PauseRun,
@@ -30,9 +30,6 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
-# W3C Trace Context, version 00; anything else is ignored, as the standard wants.
-_MAX_TRACE_STATE = 512
-_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 # Events fetched at a time, and the size at which an answer has enough of them.
 _SLICE = 50
 _PAGE_BYTES = 4 << 20
@@ -67,18 +64,12 @@ def new_workflow_id(node: NodeServices, workflow_type: str) -> str:
     return f"{workflow_type}-{node.clock.wall_ms()}-{secrets.token_hex(4)}"
 
 
-def child_span(traceparent: str) -> str:
-    """The run's own span under the caller's; "" when the header is not one."""
-    match = _TRACEPARENT.fullmatch(traceparent)
-    if match is None:
-        return ""
-    return f"00-{match[1]}-{secrets.token_hex(8)}-{match[2]}"
-
-
-def _trace_state(tracestate: str) -> str:
-    """What a header may hold; "" for anything else, as W3C asks: a broken one is dropped."""
-    plain = tracestate.isascii() and tracestate.isprintable()
-    return tracestate[:_MAX_TRACE_STATE] if plain else ""
+def span_of_run(node: NodeServices, caller: str, run_id: str) -> str:
+    """The run's span under the caller's. Where spans are exported, a run without a caller begins a
+    trace of its own."""
+    if caller:
+        return trace.under(caller, run_id)
+    return trace.root(secrets.token_hex(16), run_id) if node.config.otlp_endpoint else ""
 
 
 async def start(node: NodeServices, command: StartRun) -> StartedRun:
@@ -90,14 +81,15 @@ async def start(node: NodeServices, command: StartRun) -> StartedRun:
             RegisterTypes(namespace=command.namespace, workflow_types=(command.workflow_type,)),
         )
     workflow_id = command.workflow_id or new_workflow_id(node, command.workflow_type)
-    traceparent = child_span(command.traceparent)
+    run_id = new_run_id()
+    caller = trace.caller(command.traceparent)
     command = replace(
         command,
         workflow_id=workflow_id,
         workflow_id_generated=not command.workflow_id,
-        run_id=new_run_id(),
-        traceparent=traceparent,
-        tracestate=_trace_state(command.tracestate) if traceparent else "",
+        run_id=run_id,
+        traceparent=span_of_run(node, caller, run_id),
+        tracestate=trace.caller_state(command.tracestate) if caller else "",
     )
     answer = await execute(node, command)
     assert isinstance(answer, Started)

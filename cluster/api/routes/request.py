@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
+from multidict import MultiMapping
+
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import check_id, check_payload
 from raftflow.cluster.api.schema import Object, Schema
@@ -50,7 +52,7 @@ class Request:
     namespace: str
     path_id: str
     query_text: str
-    headers: Mapping[str, str]
+    headers: MultiMapping[str]
     body: bytes
 
     def fields(self, *, strict: bool = True) -> Fields:

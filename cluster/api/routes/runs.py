@@ -64,8 +64,9 @@ async def start(request: Request) -> Answer:
             "id_conflict_policy", IdConflictPolicy, IdConflictPolicy.FAIL
         ),
         request_id=request_id(fields),
-        traceparent=request.headers.get("traceparent", ""),
-        tracestate=request.headers.get("tracestate", ""),
+        # Several are none, and several lists are one: W3C Trace Context.
+        traceparent=",".join(request.headers.getall("traceparent", ())),
+        tracestate=",".join(request.headers.getall("tracestate", ())),
         search_attributes=parse_attributes(
             "search_attributes", fields.values.get("search_attributes")
         ),

@@ -21,7 +21,6 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 async def scene(client: Client, served: Served, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A run with a step of every kind: done, failed, in flight, waiting."""
     monkeypatch.setattr(runs, "new_run_id", lambda: "5d1c")
-    monkeypatch.setattr(runs.secrets, "token_hex", lambda size: "a" * (2 * size))
     await client.post("/api/workflow-types", {"workflow_types": ["Order"]})
     start = {"type": "Order", "workflow_id": "order/42", "input": "book", "request_id": "r1"}
     start |= {"execution_timeout_ms": 60_000, "memo": {"by": ["ann", 1]}}

@@ -16,6 +16,7 @@ from json_client import Client
 from single_node import Served, serve
 
 from raftflow.cluster.errors import Unavailable
+from raftflow.engine import trace
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
 
@@ -54,6 +55,17 @@ async def decide(stub: Any, *commands: pb.Command) -> pb.WorkflowTask:
     )
     await stub.CompleteWorkflowTask(done)
     return task
+
+
+async def test_a_trace_comes_with_the_metadata(stub: Any) -> None:
+    await stub.RegisterWorkflowTypes(pb.RegisterWorkflowTypesRequest(workflow_types=["Order"]))
+    caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    metadata = (("traceparent", caller), ("tracestate", "a=1"))
+    run = await stub.StartWorkflow(
+        pb.StartWorkflowRequest(type="Order", workflow_id="w"), metadata=metadata
+    )
+    task = await stub.PollWorkflowTask(pb.PollWorkflowTaskRequest(types=["Order"]))
+    assert (task.traceparent, task.tracestate) == (trace.under(caller, run.run_id), "a=1")
 
 
 async def test_a_run_from_start_to_end(stub: Any) -> None:

@@ -173,8 +173,8 @@ async def test_a_worker_that_ends_its_side_gets_its_outcomes(served: Served, stu
     fan_out(served.node, 2)
     await eventually(lambda: worker.tasks, "the task")
     completion = asyncio.create_task(worker.complete(worker.tasks[0]))
-    await asyncio.sleep(0)
-    await worker.call.done_writing()
+    await asyncio.sleep(0)  # its message stands in line before the end
+    await worker.end()
     assert (await completion).HasField("complete_task")
     await worker.reading
     assert await worker.call.code() is grpc.StatusCode.OK

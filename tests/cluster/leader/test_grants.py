@@ -30,6 +30,18 @@ def test_one_that_was_granted_answers_the_poll() -> None:
     assert grants.end(grants.begin(match(3)), DROPPED)  # a new round
 
 
+def test_a_poll_that_was_withdrawn_does_not_wait_on() -> None:
+    grants = Grants()
+    withdrawn = grants.begin(match(1))
+    grants.withdraw("p1")
+    grants.withdraw("unknown")
+    assert not grants.end(withdrawn, DROPPED)
+    lost = grants.begin(match(1))
+    grants.forget_node("n1")
+    grants.forget_node("n2")
+    assert not grants.end(lost, DROPPED)
+
+
 def test_without_an_answer_nobody_waits_here() -> None:
     grants = Grants()
     assert not grants.end(grants.begin(match(1)), None)

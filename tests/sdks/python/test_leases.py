@@ -10,8 +10,9 @@ import pytest
 from faulty_node import Node
 from sdk_cluster import FakeCluster, Refused
 
+from raftflow_sdk.activity import ActivityInfo
 from raftflow_sdk.connection import Connection
-from raftflow_sdk.leases import ActivityInfo, Heartbeats, Lease
+from raftflow_sdk.leases import Heartbeats, Lease
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def lease(cluster: FakeCluster, heartbeats: Heartbeats, token: str, ms: int = 30
         "heartbeat_details": "half way",
     }
     cluster.leases[token] = (cluster.start("Order", "w"), {})
-    return Lease(task, ActivityInfo(task, heartbeats))
+    return Lease(task, ActivityInfo(task, heartbeats.hasten))
 
 
 @pytest.mark.slow

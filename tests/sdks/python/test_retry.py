@@ -21,8 +21,22 @@ def test_non_retryable_types_are_sent_when_given() -> None:
     assert wire["non_retryable_error_types"] == ["Declined"]
 
 
-@pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"initial_backoff": -1}])
-def test_a_senseless_policy_is_refused(wrong: dict[str, int]) -> None:
+def test_the_shape_of_the_backoff_is_sent_when_it_is_not_the_usual_one() -> None:
+    wire = RetryPolicy(max_attempts=0, backoff_coefficient=1.5, jitter=0.2).to_wire()
+    assert (wire["max_attempts"], wire["backoff_coefficient"], wire["jitter"]) == (0, 1.5, 0.2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_attempts": -1},
+        {"initial_backoff": -1},
+        {"max_backoff": -1},
+        {"backoff_coefficient": 0.5},
+        {"jitter": 1.5},
+    ],
+)
+def test_a_senseless_policy_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError):
         RetryPolicy(**wrong)  # type: ignore[arg-type]
 

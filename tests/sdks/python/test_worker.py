@@ -1,5 +1,6 @@
 """The worker against the in-memory cluster: loops, outcomes, leader changes, stopping."""
 
+import asyncio
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ from faulty_node import Node
 from replay_workflows import order
 from sdk_cluster import FakeCluster, Refused
 
-from raftflow_sdk import ActivityFailure, ActivityInfo, Context, Worker
+from raftflow_sdk import ActivityFailure, ActivityInfo, AsyncContext, Context, Worker
 from raftflow_sdk import worker as worker_module
 
 
@@ -300,6 +301,24 @@ def test_a_poll_that_is_refused_is_logged_and_tried_again(
     assert "bad token" in caplog.text
 
 
+def test_async_code_of_both_kinds_runs(cluster: FakeCluster, node: Node) -> None:
+    worker = Worker([node.address], workflow_slots=1, activity_slots=2)
+
+    @worker.workflow("Order")
+    async def order(ctx: AsyncContext) -> object:
+        return await ctx.gather(ctx.activity("work", "a"), ctx.activity("work", "b"))
+
+    @worker.activity("work")
+    async def work(text: str) -> str:
+        await asyncio.sleep(0)
+        return text.upper()
+
+    run = cluster.start("Order", "w")
+    with worker:
+        assert cluster.wait_closed(run) == "COMPLETED"
+    assert run.closing == {"output": '["A","B"]'}
+
+
 def test_wrong_registrations_are_refused() -> None:
     worker = Worker(["http://127.0.0.1:1"])
     worker.workflow("Order")(order)
@@ -308,11 +327,11 @@ def test_wrong_registrations_are_refused() -> None:
     with pytest.raises(ValueError, match="comma"):
         worker.activity("a,b")(lambda text: text)
 
-    async def asynchronous(text: str) -> str:
-        return text
+    def generator(text: str) -> Iterator[str]:
+        yield text
 
-    with pytest.raises(TypeError, match="plain function"):
-        worker.activity("work")(asynchronous)
+    with pytest.raises(TypeError, match="without `yield`"):
+        worker.activity("work")(generator)
     with pytest.raises(TypeError, match=r'@worker\.workflow\("NAME"\)'):
         worker.workflow(order)  # type: ignore[arg-type]  # the parentheses were forgotten
     with pytest.raises(TypeError, match=r"'work' is called with \(input\): too many"):

@@ -140,6 +140,8 @@ class _Channel:
         raw = response.read()
         if response.status == 204:
             return _Answer(204, None)
+        if response.getheader("Content-Type") == "application/octet-stream":
+            return _Answer(response.status, raw)
         try:
             body = json.loads(raw)
         except ValueError as err:
@@ -213,14 +215,24 @@ class Connection:
         body: Body | None = None,
         *,
         query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: float = REQUEST_TIMEOUT,
         retry_for: float = 30.0,
     ) -> Any:
-        """The JSON of the answer, None for 204. Tries until there is one or `retry_for` is over.
+        """The JSON of the answer (its bytes, if it is a file), None for 204. Tries until there is
+        one or `retry_for` is over.
 
         Raises `ApiError` when the cluster refuses, `Unavailable` when no node answers.
         """
-        return self.settle(method, path, body, query=query, timeout=timeout, retry_for=retry_for)[0]
+        return self.settle(
+            method,
+            path,
+            body,
+            query=query,
+            headers=headers,
+            timeout=timeout,
+            retry_for=retry_for,
+        )[0]
 
     def settle(
         self,
@@ -229,11 +241,12 @@ class Connection:
         body: Body | None = None,
         *,
         query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: float = REQUEST_TIMEOUT,
         retry_for: float = 30.0,
     ) -> tuple[Any, bool]:
         """The same, and whether an earlier try may have had an answer that never arrived."""
-        request = self._request(method, path, body, query)
+        request = self._request(method, path, body, query, headers)
         channel = self._channel()
         deadline = time.monotonic() + retry_for
         pauses = backoffs(0.05, 1.0)
@@ -309,13 +322,19 @@ class Connection:
         return channel
 
     def _request(
-        self, method: str, path: str, body: Body | None, query: Mapping[str, Any] | None
+        self,
+        method: str,
+        path: str,
+        body: Body | None,
+        query: Mapping[str, Any] | None,
+        more_headers: Mapping[str, str] | None,
     ) -> _Request:
         target = f"{path}?{urlencode(query)}" if query else path
+        headers = {**self._headers, **(more_headers or {})}
         if body is None:
-            return _Request(method, target, None, self._headers)
+            return _Request(method, target, None, headers)
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        headers = {**self._headers, "Content-Type": "application/json"}
+        headers["Content-Type"] = "application/json"
         return _Request(method, target, data, headers)
 
 

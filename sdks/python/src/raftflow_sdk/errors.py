@@ -21,7 +21,8 @@ class ActivityFailure(RaftflowError):
     """An activity failed for good.
 
     In workflow code `ctx.activity` raises it after the last attempt. In activity code raise it to
-    choose the `error_type` that the workflow sees, or to forbid further attempts.
+    choose the `error_type` that the workflow sees, to forbid further attempts, or to say in how
+    many seconds the next one may start (`next_retry_delay`, instead of what the policy says).
     """
 
     def __init__(
@@ -30,22 +31,73 @@ class ActivityFailure(RaftflowError):
         *,
         error_type: str = "ActivityFailure",
         non_retryable: bool = False,
+        next_retry_delay: float | None = None,
         step_name: str = "",
         attempts: int = 0,
     ) -> None:
         super().__init__(message)
         self.error_type = error_type
         self.non_retryable = non_retryable
+        self.next_retry_delay = next_retry_delay
         self.step_name = step_name
         self.attempts = attempts
 
 
+class ChildFailure(RaftflowError):
+    """A child workflow ended otherwise than COMPLETED, or could not be started."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_type: str = "",
+        step_name: str = "",
+        workflow_id: str = "",
+        run_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.step_name = step_name
+        self.workflow_id = workflow_id
+        self.run_id = run_id
+
+
+class CancelledFailure(RaftflowError):
+    """What the code waited for was cancelled: by the code itself, or with the whole run.
+
+    A run that was asked to cancel and ends with it ends CANCELLED.
+    """
+
+    error_type = "Cancelled"
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason or "cancelled")
+        self.reason = reason
+
+
 class ReplayError(RaftflowError):
-    """A replay that must not become a decision."""
+    """A replay that must not become a decision: it fails the run, or parks it as UNKNOWN until
+    repaired code is deployed."""
+
+    parks = False
 
 
 class NondeterminismError(ReplayError):
     """The workflow code does not do what it did when its history was written."""
+
+    parks = True
+
+
+class ForeignAwait(ReplayError):
+    """The workflow code awaited something that no history can replay."""
+
+    parks = True
+
+
+class BlockedForever(ReplayError):
+    """The coroutines of a run wait for one another and for no step."""
+
+    parks = True
 
 
 class SwallowedSuspension(ReplayError):
@@ -55,7 +107,9 @@ class SwallowedSuspension(ReplayError):
 class RunFailed(RaftflowError):
     """`Client.result`: the run ended otherwise than COMPLETED; `status` says how."""
 
-    def __init__(self, workflow_id: str, run_id: str, status: str, error: str) -> None:
+    def __init__(
+        self, workflow_id: str, run_id: str, status: str, error: str, *, error_type: str = ""
+    ) -> None:
         super().__init__(
             f"workflow {workflow_id!r} ended {status}" + (f": {error}" if error else "")
         )
@@ -63,6 +117,7 @@ class RunFailed(RaftflowError):
         self.run_id = run_id
         self.status = status
         self.error = error
+        self.error_type = error_type
 
 
 class ApiError(RaftflowError):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from raftflow_sdk import payloads
+from raftflow_sdk.activity import ActivityInfo
 from raftflow_sdk.connection import Connection
 from raftflow_sdk.errors import ApiError, Unavailable
 
@@ -15,43 +16,6 @@ logger = logging.getLogger("raftflow_sdk")
 
 # Progress that code reports goes out sooner than the next beat, but no more often than this.
 _DETAILS_EVERY = 1.0
-
-
-class ActivityInfo:
-    """What an activity may know of its own execution; the optional second argument of its code.
-
-    `lease_lost` is set once the result can no longer count: another worker may run the step.
-    `cancelled` is set as well when the run does not want the work any more.
-    """
-
-    def __init__(self, task: dict[str, Any], heartbeats: "Heartbeats") -> None:
-        self.workflow_id: str = task["workflow_id"]
-        self.run_id: str = task["run_id"]
-        self.step_name: str = task["step_name"]
-        self.attempt: int = task["attempt"]
-        self.heartbeat_details: bytes = payloads.get(task, "heartbeat_details")
-        self.lease_lost = threading.Event()
-        self.cancelled = threading.Event()
-        self._heartbeats = heartbeats
-        self._details: bytes | None = None
-
-    def heartbeat(self, details: object) -> None:
-        """Report progress: the next attempt finds it in `heartbeat_details`.
-
-        The worker keeps the lease by itself; code needs this for the details only.
-        """
-        self._details = payloads.encode(details)
-        self._heartbeats.hasten(self)
-
-    def take_details(self) -> bytes | None:
-        """What was reported since the last beat."""
-        details, self._details = self._details, None
-        return details
-
-    def put_back_details(self, details: bytes | None) -> None:
-        """The beat did not arrive; what was reported meanwhile is newer."""
-        if self._details is None:
-            self._details = details
 
 
 class Lease:
@@ -72,9 +36,7 @@ class Lease:
         return max(0.0, self.renewed_at + self.duration - time.monotonic())
 
     def lose(self, *, cancelled: bool) -> None:
-        if cancelled:
-            self.info.cancelled.set()
-        self.info.lease_lost.set()
+        self.info.lose(cancelled=cancelled)
 
 
 class Heartbeats:

@@ -13,21 +13,29 @@ def to_ms(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How the server retries an activity. Backoffs are seconds and double with each attempt.
+    """How the server retries an activity. Backoffs are seconds; each is `backoff_coefficient`
+    times the one before, up to `max_backoff` (0: no cap), and longer or shorter by up to the share
+    `jitter`.
 
-    `max_attempts` counts the first one too; 0 of `max_backoff` means no cap.
+    `max_attempts` counts the first one too; 0 is without a bound.
     """
 
     max_attempts: int = 1
     initial_backoff: float = 1.0
     max_backoff: float = 0.0
+    backoff_coefficient: float = 2.0
+    jitter: float = 0.0
     non_retryable_error_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts must be at least 1, not {self.max_attempts}")
+        if self.max_attempts < 0:
+            raise ValueError(f"max_attempts cannot be negative, unlike {self.max_attempts}")
         if self.initial_backoff < 0 or self.max_backoff < 0:
             raise ValueError("a backoff cannot be negative")
+        if self.backoff_coefficient < 1:
+            raise ValueError(f"backoff_coefficient is at least 1, not {self.backoff_coefficient}")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter is a share from 0 to 1, not {self.jitter}")
 
     def to_wire(self) -> dict[str, Any]:
         wire: dict[str, Any] = {
@@ -35,6 +43,10 @@ class RetryPolicy:
             "initial_backoff_ms": to_ms(self.initial_backoff),
             "max_backoff_ms": to_ms(self.max_backoff),
         }
+        if self.backoff_coefficient != 2.0:
+            wire["backoff_coefficient"] = self.backoff_coefficient
+        if self.jitter:
+            wire["jitter"] = self.jitter
         if self.non_retryable_error_types:
             wire["non_retryable_error_types"] = list(self.non_retryable_error_types)
         return wire

@@ -5,7 +5,6 @@ run. Whoever completes a task takes what comes next of that run in the answer, a
 in the same thread. A leader change costs a worker a retry and no line of log.
 """
 
-import inspect
 import logging
 import os
 import signal
@@ -19,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from raftflow_sdk import payloads
+from raftflow_sdk.activity import ActivityCode, ActivityInfo, check_code, failure
 from raftflow_sdk.connection import Connection
-from raftflow_sdk.errors import ActivityFailure, ApiError, PayloadError, Unavailable
-from raftflow_sdk.leases import ActivityInfo, Heartbeats, Lease
+from raftflow_sdk.errors import ApiError, Unavailable
+from raftflow_sdk.leases import Heartbeats, Lease
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.poller import MOST_TASKS, Outage, Patience, Poller, tasks_of
 from raftflow_sdk.replay import Workflow, decide
@@ -36,7 +35,6 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 # The server hands a decision out again after 10 s; a later one would only be refused.
 _DECISION_PATIENCE = 10.0
-_LONGEST_ERROR = 8192
 # Per kind of task. They ask different nodes, so that one node that hangs does not stop the worker.
 _POLLERS = 2
 # What comes with an answer goes ahead of what waits in the queue. After so many tasks in a row a
@@ -55,18 +53,12 @@ class _WorkflowCode:
     decode: Decode
 
 
-@dataclass(frozen=True, slots=True)
-class _ActivityCode:
-    run: Callable[..., object]
-    decode: Decode
-    wants_info: bool
-
-
 class Worker:
     """Runs the workflows and activities that are registered with it.
 
     `run()` blocks until SIGINT, SIGTERM or `stop()`; `start()` returns at once. Stopping takes no
-    new work and waits for what is running.
+    new work and waits for what is running. It serves one task queue, the usual one unless
+    `task_queue` names another.
     """
 
     def __init__(
@@ -92,31 +84,31 @@ class Worker:
         )
         self._pollers: list[threading.Thread] = []
         self._workflows: dict[str, _WorkflowCode] = {}
-        self._activities: dict[str, _ActivityCode] = {}
+        self._activities: dict[str, ActivityCode] = {}
         self._heartbeats = Heartbeats(self._connection, self.worker_id)
         self._watchdog = Watchdog()
         self._stopping = threading.Event()
         self._outage = Outage()
 
     def workflow(self, name: str, *, decode: Decode = "text") -> Callable[[_F], _F]:
-        """Register `def code(ctx)` as a workflow type; `decode` says how `ctx.input` is read."""
+        """Register `def code(ctx)` or `async def code(ctx)` as a workflow type; `decode` says how
+        `ctx.input` is read."""
         _check_name(self._workflows, name, "workflow")
 
         def register(code: _F) -> _F:
-            _check_code(code, f"workflow {name!r}", "ctx")
+            check_code(code, f"workflow {name!r}", "ctx")
             self._workflows[name] = _WorkflowCode(code, decode)
             return code
 
         return register
 
     def activity(self, name: str, *, decode: Decode = "text") -> Callable[[_F], _F]:
-        """Register `def code(input)` or `def code(input, info)` as an activity."""
+        """Register `def code(input)` or `def code(input, info)`, or an `async def`, as an
+        activity."""
         _check_name(self._activities, name, "activity")
 
         def register(code: _F) -> _F:
-            wants_info = _takes_info(code)
-            _check_code(code, f"activity {name!r}", "input", *(["info"] if wants_info else []))
-            self._activities[name] = _ActivityCode(code, decode, wants_info)
+            self._activities[name] = ActivityCode.of(code, decode, f"activity {name!r}")
             return code
 
         return register
@@ -313,10 +305,10 @@ class Worker:
         goes on with the workflow task that is returned."""
         found: list[dict[str, Any]] = []
         try:
-            info = ActivityInfo(task, self._heartbeats)
+            info = ActivityInfo(task, self._heartbeats.hasten)
             lease = Lease(task, info)
             with self._heartbeats.holding(lease):
-                outcome = _run_activity(self._activities[task["step_name"]], task, info)
+                outcome = self._activities[task["step_name"]].execute(task, info)
                 body = {
                     "workflow_id": task["workflow_id"],
                     "step_name": task["step_name"],
@@ -328,7 +320,7 @@ class Worker:
                 found, err = self._send_outcome(body | outcome, lease)
                 if err is not None and "error" not in outcome and err.status in (400, 413):
                     # The step fails with the reason rather than run again until its lease ends.
-                    outcome = _failure(str(err), "ResultRefused", non_retryable=True)
+                    outcome = failure(str(err), "ResultRefused", non_retryable=True)
                     found, err = self._send_outcome(body | outcome, lease)
             if err is not None:
                 logger.error("outcome of activity %s refused: %s", task["step_name"], err)
@@ -359,36 +351,6 @@ class Worker:
                 return [], None
 
 
-def _run_activity(code: _ActivityCode, task: dict[str, Any], info: ActivityInfo) -> dict[str, Any]:
-    """The outcome fields of a completion."""
-    outcome: dict[str, Any] = {}
-    try:
-        value = payloads.decode(payloads.get(task, "input"), code.decode)
-        payloads.put(
-            outcome, "output", code.run(value, info) if code.wants_info else code.run(value)
-        )
-        return outcome
-    except ActivityFailure as err:
-        logger.info("activity %s attempt %d failed: %s", info.step_name, info.attempt, err)
-        return _failure(str(err), err.error_type, non_retryable=err.non_retryable)
-    except PayloadError as err:
-        return _failure(str(err), "PayloadError", non_retryable=True)
-    except BaseException as err:  # whatever user code throws, SystemExit too
-        what = (info.step_name, info.attempt, info.workflow_id)
-        logger.warning("activity %s attempt %d raised, workflow %s", *what, exc_info=True)
-        # str(KeyError("sku")) alone would tell nobody what went wrong.
-        name = type(err).__name__
-        return _failure(f"{name}: {err}" if str(err) else name, name, non_retryable=False)
-
-
-def _failure(error: str, error_type: str, *, non_retryable: bool) -> dict[str, Any]:
-    text = error.encode(errors="replace").decode()[:_LONGEST_ERROR] or error_type
-    failure: dict[str, Any] = {"error": text, "error_type": error_type}
-    if non_retryable:
-        failure["non_retryable"] = True
-    return failure
-
-
 def _check_name(known: dict[str, Any], name: str, kind: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f'a {kind} is registered by name: @worker.{kind}("NAME")')
@@ -396,23 +358,6 @@ def _check_name(known: dict[str, Any], name: str, kind: str) -> None:
         raise ValueError(f"a {kind} name is not empty and has no comma, unlike {name!r}")
     if name in known:
         raise ValueError(f"{kind} {name!r} is already registered with this worker")
-
-
-def _check_code(code: Callable[..., object], what: str, *arguments: str) -> None:
-    if inspect.iscoroutinefunction(code) or inspect.isgeneratorfunction(code):
-        raise TypeError(f"{what} must be a plain function")
-    try:
-        inspect.signature(code).bind(*arguments)
-    except TypeError as err:
-        raise TypeError(f"{what} is called with ({', '.join(arguments)}): {err}") from None
-
-
-def _takes_info(code: Callable[..., object]) -> bool:
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(code).parameters.values()
-    # One with a default is the code's own: `lambda text, name=name: ...`.
-    required = [each for each in parameters if each.default is inspect.Parameter.empty]
-    return sum(each.kind in positional for each in required) >= 2
 
 
 @contextmanager

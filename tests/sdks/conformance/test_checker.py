@@ -1,0 +1,52 @@
+"""The suite finds what it must: workflows that do not as the words say, replays that differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import conformance
+import conformance_records
+import conformance_sync
+import pytest
+
+from raftflow_sdk import ActivityFailure, Context, WorkflowFailure
+
+
+def forgets_to_compensate(ctx: Context) -> Any:
+    booked = [ctx.activity("book_flight", ctx.input), ctx.activity("book_hotel", ctx.input)]
+    try:
+        return ",".join([*booked, ctx.activity("book_car", ctx.input)])
+    except ActivityFailure as err:
+        raise WorkflowFailure(f"booking failed: {err}", error_type=err.error_type) from err
+
+
+def never_tries_again(ctx: Context) -> Any:
+    names = ("book_flight", "book_hotel", "book_car")
+    return ",".join(ctx.activity(name, ctx.input) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "workflow"),
+    [
+        ("saga/compensates-in-reverse-order", forgets_to_compensate),
+        ("saga/completes-after-retries", never_tries_again),
+    ],
+)
+def test_a_wrong_workflow_is_found(name: str, workflow: Callable[..., Any]) -> None:
+    (scenario,) = [each for each in conformance.scenarios() if each.name == name]
+    stage = conformance.InProcess(scenario, "sync")
+    stage.env.deploy({"Saga": workflow})
+    with pytest.raises(AssertionError):
+        conformance.play(scenario, stage)
+
+
+def test_a_replay_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = conformance_records.FOLDER / "saga.completes.saga-1.json"
+    document = json.loads(path.read_text())
+    conformance_records.check(document, "sync")
+    changed = {**conformance_sync.WORKFLOWS, "Saga": never_tries_again}
+    monkeypatch.setattr(conformance_sync, "WORKFLOWS", changed)
+    with pytest.raises(AssertionError, match="at 3 events"):
+        conformance_records.check(document, "sync")
