@@ -1,9 +1,10 @@
 """Workflow types for the tests of hosting: what users get right and wrong."""
 
+import asyncio
 import os
 import sys
 
-from raftflow_sdk import Context
+from raftflow_sdk import AsyncContext, Context
 
 
 def endless(ctx: Context) -> object:
@@ -40,6 +41,14 @@ def process(ctx: Context) -> object:
     return [os.getpid(), hash("a")]
 
 
+async def together(ctx: AsyncContext) -> object:
+    return await ctx.gather(ctx.activity("left"), ctx.activity("right"))
+
+
+async def awaits_asyncio(ctx: AsyncContext) -> object:
+    return await asyncio.sleep(60)
+
+
 WORKFLOWS = {
     "Endless": endless,
     "SwallowsForEver": swallows_for_ever,
@@ -47,4 +56,6 @@ WORKFLOWS = {
     "CrashesOnce": crashes_once,
     "Prints": prints,
     "Process": process,
+    "Together": together,
+    "AwaitsAsyncio": awaits_asyncio,
 }

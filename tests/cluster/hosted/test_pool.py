@@ -41,6 +41,14 @@ async def test_it_decides(pool: ReplayPool) -> None:
     assert (body["workflow_id"], body["task_token"]) == ("w", "t")
 
 
+async def test_it_decides_for_coroutines(pool: ReplayPool) -> None:
+    body = await pool.decide("Together", task("Together"))
+    assert [command["step_name"] for command in body["commands"]] == ["left", "right"]
+    body = await pool.decide("AwaitsAsyncio", task("AwaitsAsyncio"))
+    assert "use ctx.sleep" in body["replay_error"]
+    assert body["replay_error_kind"] == "nondeterminism"
+
+
 async def test_one_process_serves_many_tasks(pool: ReplayPool) -> None:
     first = output(await pool.decide("Process", task("Process")))
     assert output(await pool.decide("Process", task("Process"))) == first

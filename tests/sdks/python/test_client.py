@@ -32,7 +32,9 @@ def sent(cluster: FakeCluster, verb: str = "POST") -> list[Any]:
     return [body for method, _, body in cluster.calls if method == verb]
 
 
-def test_start_sends_what_is_given_and_no_more(cluster: FakeCluster, client: Client) -> None:
+def test_start_sends_what_is_given_and_no_more(
+    cluster: FakeCluster, client: Client, node: Node
+) -> None:
     client.start("Order")
     client.start(
         "Order",
@@ -41,8 +43,14 @@ def test_start_sends_what_is_given_and_no_more(cluster: FakeCluster, client: Cli
         execution_timeout=1.5,
         id_reuse_policy="ALLOW_DUPLICATE",
         id_conflict_policy="USE_EXISTING",
+        task_queue="slow",
+        search_attributes={"customer": "c-7", "vip": True},
+        memo={"note": ["a"]},
+        traceparent="00-a-b-01",
         request_id="mine",
     )
+    assert node.headers["traceparent"] == "00-a-b-01"
+    assert "tracestate" not in node.headers
     bare, full = sent(cluster)
     assert set(bare) == {"type", "request_id"}
     assert full == {
@@ -52,8 +60,24 @@ def test_start_sends_what_is_given_and_no_more(cluster: FakeCluster, client: Cli
         "execution_timeout_ms": 1500,
         "id_reuse_policy": "ALLOW_DUPLICATE",
         "id_conflict_policy": "USE_EXISTING",
+        "task_queue": "slow",
+        "search_attributes": {"customer": "c-7", "vip": True},
+        "memo": {"note": ["a"]},
         "request_id": "mine",
     }
+
+
+def test_signal_with_start_carries_the_signal(cluster: FakeCluster, client: Client) -> None:
+    client.signal_with_start("Order", "order-1", "approved", b"\xff", input="tea", request_id="r")
+    assert sent(cluster) == [
+        {
+            "type": "Order",
+            "workflow_id": "order-1",
+            "input": "tea",
+            "signal": {"name": "approved", "payload_base64": "/w=="},
+            "request_id": "r",
+        }
+    ]
 
 
 def test_a_start_whose_answer_was_lost_starts_once(
@@ -91,6 +115,24 @@ def test_a_run_is_ended_with_a_reason(cluster: FakeCluster, client: Client, verb
     (body,) = sent(cluster)
     assert body["reason"] == "by hand"
     assert body["request_id"]
+
+
+def test_a_graceful_cancel_says_so(cluster: FakeCluster, client: Client) -> None:
+    run = cluster.start("Order", "w")
+    client.cancel("w", "flu", graceful=True, run_id=run.run_id, request_id="r")
+    assert sent(cluster) == [
+        {"reason": "flu", "run_id": run.run_id, "graceful": True, "request_id": "r"}
+    ]
+
+
+def test_a_list_filters_by_attributes(cluster: FakeCluster, client: Client) -> None:
+    found = client.list(attributes={"name": "x y", "vip": True, "n": 2.5}, status="WAITING")
+    assert found["query"] == {
+        "attr.name": "x y",
+        "attr.vip": "true",
+        "attr.n": "2.5",
+        "status": "WAITING",
+    }
 
 
 def test_every_request_has_an_id_of_its_own(cluster: FakeCluster, client: Client) -> None:

@@ -27,7 +27,7 @@ class Cancellation:
         self.reason = str(task.get("cancel_reason") or "")
         self._moment = str(task.get("cancel_requested_at") or "")
         self._history_length = int(task.get("history_length") or 0)
-        self._horizon = _horizon(task)
+        self._horizon = _horizon(task) if self.event_id else None
         self.told = False
 
     def shows(self, event_id: int) -> bool:

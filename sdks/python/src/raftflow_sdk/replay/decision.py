@@ -64,7 +64,8 @@ def _run(workflow: Workflow, replay: Replay, decode: Decode) -> Command | None:
     except WorkflowFailure as err:
         return _failed(str(err), err.error_type)
     except ActivityFailure as err:
-        return _failed(f"activity {err.step_name!r} failed: {err}", err.error_type)
+        where = f"activity {err.step_name!r} failed: " if err.step_name else ""
+        return _failed(f"{where}{err}", err.error_type)
     except ChildFailure as err:
         return _failed(f"child {err.step_name!r} failed: {err}", err.error_type)
     except BaseException as err:  # noqa: BLE001 - whatever user code throws, SystemExit too

@@ -182,6 +182,11 @@ class _Several(Future[T]):
 
     def __init__(self, replay: Replayed, members: Sequence[Future[Any]]) -> None:
         super().__init__(replay)
+        for member in members:
+            if not belongs(member, replay):
+                raise TypeError(
+                    f"it takes futures of this run, such as ctx.start_activity gives: {member!r}"
+                )
         self.members = members
         self._cancelled: CancelledFailure | None = None
         self._open = len(members)

@@ -46,6 +46,8 @@ class Markers:
 
     def side_effect(self, name: str, function: Callable[[], object], decode: Decode) -> Any:
         self._replay.check_running()
+        if name in (SUGGESTED, _ATTRIBUTES):
+            raise ValueError(f"the name {name!r} is taken by a marker of this SDK")
         data = self._replay.marker("side_effect", name)
         if data is None:
             data = self._replay.record_marker("side_effect", name, function)
