@@ -162,12 +162,15 @@ class _Stream:
                 if end.done():
                     await end  # raises what broke it
             await self._finish(writer)
+        except asyncio.CancelledError:
+            writer.cancel()  # the worker has gone
+            raise
         finally:
             reader.cancel()
+            # gRPC cannot end a call with a status while a message of it is being written.
             self._last_write = True
             if self._writing is None:
                 writer.cancel()
-            # gRPC cannot end a call while a message of it is being written.
             await asyncio.gather(reader, writer, return_exceptions=True)
 
     async def _finish(self, writer: asyncio.Task[None]) -> None:

@@ -296,3 +296,21 @@ async def test_a_completion_goes_on_when_its_stream_has_gone(tmp_path: Any) -> N
     await eventually(lambda: len(node.returned) == 1, "the eager task is returned")
     assert node.harness.run("w").steps[0].output == b""
     assert node.harness.run("w").steps[0].resolved_event_id
+
+
+async def test_an_error_waits_for_the_message_that_is_being_written(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """gRPC cannot end a call meanwhile: the worker would hear nothing until its deadline."""
+    demand = pb.WorkerDemand(demand_id="d", kind=pb.TASK_KIND_ACTIVITY, in_flight=1)
+    calls = [pb.WorkerMessage(id=n, demand=demand).SerializeToString() for n in range(50)]
+    async with grpc.aio.insecure_channel(served.grpc) as channel:
+        for _ in range(20):
+            stream = channel.stream_stream("/workflow.v1.WorkflowService/WorkerStream")(
+                iter([*calls, b"\xff"]), timeout=5
+            )
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                async for _answer in stream:
+                    pass
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert not caplog.records
