@@ -45,6 +45,7 @@ soak: $(STAMP) ## the long campaigns; SEEDS=1:6 SECONDS=60 are those of the real
 	$(BIN)/python -m tests.sim.run --engine 0:2000
 	$(BIN)/python -m tests.sim.run --engine --mutants
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
+	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
 	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
