@@ -219,11 +219,10 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
 
 
 def namespace(record: NamespaceRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "retention_ms": record.retention_ms,
-        "created_at": timestamp(record.created_ms),
-    }
+    view: dict[str, Any] = {"name": record.name, "retention_ms": record.retention_ms}
+    if record.created_ms:  # nobody created `default`
+        view["created_at"] = timestamp(record.created_ms)
+    return view
 
 
 # ---- parts --------------------------------------------------------------------------------------
