@@ -42,12 +42,11 @@ from raftflow.engine.commands import (
     UpsertSearchAttributes,
     WorkflowCommand,
 )
+from raftflow.engine.decide.marker import MARKERS
+from raftflow.engine.limits import FIRST_PRIORITY, LAST_PRIORITY, USUAL_PRIORITY
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 
 MAX_SEQUENCE = 1 << 31
-MARKERS = ("version", "side_effect", "cancel")
-PRIORITIES = (1, 5)
-DEFAULT_PRIORITY = 3
 _SEED_BITS = 63
 
 _RETRY = Object(
@@ -148,7 +147,7 @@ def _activity(fields: Fields, config: Config) -> WorkflowCommand:
         schedule_to_close_timeout_ms=fields.integer("schedule_to_close_timeout_ms", 0),
         schedule_to_start_timeout_ms=fields.integer("schedule_to_start_timeout_ms", 0),
         priority=fields.integer(
-            "priority", DEFAULT_PRIORITY, least=PRIORITIES[0], most=PRIORITIES[1]
+            "priority", USUAL_PRIORITY, least=FIRST_PRIORITY, most=LAST_PRIORITY
         ),
     )
 
@@ -270,7 +269,7 @@ COMMANDS: Mapping[str, CommandType] = {
         schedule_to_close_timeout_ms=integer(),
         schedule_to_start_timeout_ms=integer(),
         task_queue=OPTIONAL_ID,
-        priority=integer(*PRIORITIES, default=DEFAULT_PRIORITY),
+        priority=integer(FIRST_PRIORITY, LAST_PRIORITY, default=USUAL_PRIORITY),
     ),
     "start_timer": _of_step(_timer, "delay_ms", delay_ms=integer()),
     "await_signal": _of_step(_signal, "signal_name", signal_name=ID),
@@ -349,6 +348,6 @@ def policy_of(configured: ActivityPolicy | None) -> RetryPolicy:
         max_attempts=configured.max_attempts,
         initial_backoff_ms=configured.initial_backoff_ms,
         max_backoff_ms=configured.max_backoff_ms,
-        backoff_coefficient_milli=round(configured.backoff_coefficient * 1_000),
+        backoff_coefficient_milli=milli(configured.backoff_coefficient),
         non_retryable_error_types=configured.non_retryable_error_types,
     )

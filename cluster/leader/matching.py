@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from raftflow.engine.ids import RunKey
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 TaskKey = tuple[RunKey, int]  # sequence 0 is the run's decision
 ANY = ""  # the index name of polls that take any task of their queue
-USUAL_PRIORITY = 3
 _PLACES_LEFT = 64
 
 
