@@ -17,6 +17,7 @@ from raftflow.cluster.api.schema import (
     OPTIONAL_ID,
     SENTENCE,
     TEXT,
+    TOKEN,
     Object,
     Schema,
     array,
@@ -68,7 +69,7 @@ _RETRY = Object(
 # What answers a workflow task. `command` is one, `commands` are several.
 COMPLETION: Mapping[str, Schema] = {
     "workflow_id": ID,
-    "task_token": ID,
+    "task_token": TOKEN,
     "command": ref("Command"),
     "commands": array(ref("Command"), MAX_COMMANDS),
     "replay_error": SENTENCE,
@@ -82,7 +83,7 @@ def parse_token(fields: Fields, namespace: str) -> CompleteDecision:
     return CompleteDecision(
         namespace=namespace,
         workflow_id=fields.identifier("workflow_id"),
-        task_token=fields.identifier("task_token"),
+        task_token=fields.token("task_token"),
         commands=(),
     )
 
