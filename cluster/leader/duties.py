@@ -317,8 +317,7 @@ class Duties:
             cursor = page.cursor
             if cursor is None:
                 break
-        for poll in self.matching.polls():
-            self.returns.asked_again(poll)
+        self.returns.leases_known()
         log.info("duties_derived", term=self._term, tasks=count, leases=len(self.leases))
 
     async def _extend_horizon(self) -> None:

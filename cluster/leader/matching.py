@@ -95,10 +95,6 @@ class Matching:
     def polls_waiting(self) -> int:
         return len(self._polls)
 
-    def polls(self) -> list[node_pb2.Poll]:
-        """All that wait."""
-        return [waiting.poll for waiting in self._polls.values()]
-
     def depth(self, *, activities: bool) -> int:
         """How many tasks wait for a poll."""
         return self._depths[activities]

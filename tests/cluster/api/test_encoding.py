@@ -46,3 +46,32 @@ async def test_long_lists_leave_room_for_others_however_deep_they_stand() -> Non
 @pytest.mark.parametrize("value", ["ä", "🙂", "\x7f", "\u2028"])
 def test_answers_are_ascii(value: str) -> None:
     assert encode({"x": value}).isascii()
+
+
+async def test_rows_within_rows_and_within_objects() -> None:
+    def task(number: int) -> dict[str, Any]:
+        return {"steps": Rows(range(number), abs), "n": number}
+
+    body = {"tasks": Rows([1, 2], task), "workflow_task": task(3), "status": "completed"}
+    assert json.loads(await encode_answer(body)) == {
+        "tasks": [{"n": 1, "steps": [0]}, {"n": 2, "steps": [0, 1]}],
+        "workflow_task": {"n": 3, "steps": [0, 1, 2]},
+        "status": "completed",
+    }
+
+
+async def test_the_loop_has_its_turn_between_large_rows() -> None:
+    """A few dozen rows of megabytes would hold up everything on the loop for seconds."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    rows = Rows(["x" * 300_000] * 20, lambda text: {"output": text})
+    await encode_answer({"tasks": Rows([rows], lambda steps: {"steps": steps})})
+    beside.cancel()
+    assert turns >= 19
