@@ -24,18 +24,15 @@ async def delete(
     if run_id:
         await _forget(node, command)
         return 1
-    forgotten = 1
-    while older := await _older(node, WorkflowKey(namespace, workflow_id)):  # page by page
-        for each in older:
-            await _forget_older(node, namespace, workflow_id, each)
-        forgotten += len(older)
+    older = await _older(node, WorkflowKey(namespace, workflow_id))
+    for each in older:
+        await _forget_older(node, namespace, workflow_id, each)
     await _forget(node, command)
-    return forgotten
+    return len(older) + 1
 
 
 async def _older(node: NodeServices, workflow: WorkflowKey) -> list[str]:
-    """Runs beside the newest, oldest first: as many as the store lists at once, none when none is
-    left. None of them goes while the newest is open."""
+    """All runs but the newest, oldest first. None of them goes while the newest is open."""
     index = await node.reads.linearizable()
     newest = await node.replica.run_view(workflow.namespace, workflow.workflow_id)
     if newest is None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from json_client import Client
-from single_node import Served, SingleNode
-
-from raftflow.cluster.store.views import RunSummary
-from raftflow.engine.ids import WorkflowKey
+from single_node import Served
 
 PATH = "/api/workflows/order-42"
 
@@ -107,22 +102,6 @@ async def test_all_runs_of_an_id_go_oldest_first(client: Client) -> None:
     rest = await client.call("DELETE", PATH)
     assert rest.json == {"status": "deleted", "runs": 2}
     assert (await client.get(PATH + "/runs")).status == 404
-
-
-async def test_more_runs_than_a_store_lists_at_once_are_forgotten(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(5):
-        await started(client, id_reuse_policy="ALLOW_DUPLICATE")
-        await client.post(PATH + "/terminate", {})
-    listed = SingleNode.runs_of
-
-    async def newest_two(node: SingleNode, workflow: WorkflowKey) -> Sequence[RunSummary]:
-        return (await listed(node, workflow))[:2]
-
-    monkeypatch.setattr(SingleNode, "runs_of", newest_two)
-    assert (await client.call("DELETE", PATH)).json == {"status": "deleted", "runs": 5}
-    assert (await client.get(PATH)).status == 404
 
 
 async def test_runs_stay_while_they_owe_something(client: Client, served: Served) -> None:
