@@ -25,7 +25,6 @@ from raftflow.engine.state import RunStatus, StepKind, StepStatus
 
 _ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
-_ANY: Schema = {}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
 
