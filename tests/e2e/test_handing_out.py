@@ -216,7 +216,6 @@ async def test_a_broken_stream_leaves_nothing_behind(cluster: DevCluster) -> Non
         await to.post("/api/workflow-tasks/complete", {**task, "commands": steps(1)})
         await eventually(lambda: worker.tasks, "its task")
         worker.call.cancel()
-        await asyncio.sleep(0.2)
         task = await decision(to, "w2")
         await to.post("/api/workflow-tasks/complete", {**task, "commands": steps(1)})
         begun = time.monotonic()
