@@ -49,7 +49,9 @@ TIME: Schema = {
     "format": "date-time",
     "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$",
 }
-OPTIONAL_TIME: Schema = {"type": "string", "pattern": f"^$|{TIME['pattern']}"}
+OPTIONAL_TIME: Schema = {
+    "anyOf": [{"type": "string", "maxLength": 0}, {"type": "string", "format": "date-time"}]
+}
 SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 
 

@@ -67,13 +67,13 @@ def test_of_a_predecessors_grants_those_that_nobody_was_told_of(
 
 def test_a_caller_that_asks_again_gives_back_what_its_broken_poll_got() -> None:
     world = World()
-    first = node_pb2.Poll(poll_id="aaaa.1", request_id="q")
+    first = node_pb2.Poll(poll_id="aaaa.1", request_id="q", namespace="default")
     token = format_token(TokenParts("default", "r", 1, nonce_for(first)))
     world.leases.hold(RUN, 1, token, 1_000, 0)
     world.returns.asked_again(first)  # announced once more, not asked again
     world.returns.asked_again(node_pb2.Poll(poll_id="bbbb.1"))  # someone else, without a name
     assert world.proposed == []
-    world.returns.asked_again(node_pb2.Poll(poll_id="bbbb.1", request_id="q"))
+    world.returns.asked_again(node_pb2.Poll(poll_id="bbbb.1", request_id="q", namespace="default"))
     assert world.proposed == [ReturnTask(namespace="default", workflow_id="w", token=token)]
 
 

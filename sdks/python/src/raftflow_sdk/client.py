@@ -230,7 +230,11 @@ class Client:
 
     def runs(self, workflow_id: str) -> Sequence[dict[str, Any]]:
         """All runs of an id, newest first."""
-        runs: Sequence[dict[str, Any]] = self._get(f"{_path(workflow_id)}/runs")["runs"]
+        page = self._get(f"{_path(workflow_id)}/runs")
+        runs: list[dict[str, Any]] = page["runs"]
+        while cursor := page.get("next_cursor"):
+            page = self._get(f"{_path(workflow_id)}/runs", cursor=cursor)
+            runs += page["runs"]
         return runs
 
     def namespaces(self) -> Sequence[dict[str, Any]]:
