@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterable
 
 from raftflow.engine import commands as cmd
-from raftflow.engine.describe import DecisionTask, StepView
+from raftflow.engine.describe import DecisionTask, OpenStep
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
-from raftflow.engine.state import StepKind, StepStatus
+from raftflow.engine.state import Step, StepKind, StepStatus
 
 TYPES = ("Order", "Child")
 SIGNALS = ("go", "more")
@@ -53,7 +53,7 @@ class Replay:
         self._position += 1
         return self._position
 
-    def step(self, sequence: int) -> StepView | None:
+    def step(self, sequence: int) -> Step | OpenStep | None:
         """None: this very decision begins it."""
         return self._task.steps[sequence - 1] if sequence <= len(self._task.steps) else None
 
