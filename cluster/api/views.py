@@ -318,6 +318,13 @@ def wait_since_ms(run: Run, wait: WaitView) -> int:
 
 def wait_detail(wait: WaitView) -> str:
     """One clause for people: what has to happen."""
+    if wait.arrived:
+        return "the decision that is out to end: the result is there and follows it"
+    detail = _wait_detail(wait)
+    return f"{detail}; the last one was refused: {wait.refused}" if wait.refused else detail
+
+
+def _wait_detail(wait: WaitView) -> str:
     what = f"attempt {wait.attempt}" if wait.kind == "ACTIVITY" else "decision"
     match wait.task:
         case TaskState.QUEUED:
