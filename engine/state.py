@@ -195,6 +195,7 @@ class Run:
     leased_tasks: int = 0  # decision and activities out with workers: > 0 means RUNNING
     decision: Task = field(default_factory=Task)
     decision_failures: int = 0  # refused decisions in a row: their pause grows
+    decision_refusal: str = ""  # why the last of them was
     stale_decisions: int = 0  # stale decisions in a row
     suspended_reason: str = ""  # why an open run stands still (PAUSED, UNKNOWN)
     traceparent: str = ""

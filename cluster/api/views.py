@@ -321,6 +321,11 @@ def wait_detail(wait: WaitView) -> str:
     """One clause for people: what has to happen."""
     if wait.arrived:
         return "its result is here: the next decision will see it"
+    detail = _wait_detail(wait)
+    return f"{detail}; the last one was refused: {wait.refused}" if wait.refused else detail
+
+
+def _wait_detail(wait: WaitView) -> str:
     what = f"attempt {wait.attempt}" if wait.kind == "ACTIVITY" else "decision"
     match wait.task:
         case TaskState.QUEUED:

@@ -70,6 +70,8 @@ def encode_run(run: Run, run_no: int) -> bytes:
     if run.decision_failures or run.stale_decisions:
         row.decision_failures = run.decision_failures
         row.stale_decisions = run.stale_decisions
+    if run.decision_refusal:
+        row.decision_refusal = run.decision_refusal
     if run.suspended_reason:
         row.suspended_reason = run.suspended_reason
     if run.traceparent or run.tracestate:
@@ -125,6 +127,7 @@ def decode_run(data: bytes) -> tuple[int, Run, bool]:
         leased_tasks=row.leased_tasks,
         decision=_take_task(row.decision),
         decision_failures=row.decision_failures,
+        decision_refusal=row.decision_refusal,
         stale_decisions=row.stale_decisions,
         suspended_reason=row.suspended_reason,
         traceparent=row.traceparent,
