@@ -54,6 +54,7 @@ class Play:
 
     node: FuzzNode
     stage: Stage
+    session: requests.Session
     accepted: int = 0
     answered: set[str] = field(default_factory=set)  # of the held decisions
 
@@ -63,7 +64,9 @@ class Play:
         named = self.named(case)
         try:
             response = case.call(
-                base_url=f"http://{self.node.http}", timeout=0.1 if polls else 20.0
+                base_url=f"http://{self.node.http}",
+                session=self.session,
+                timeout=0.1 if polls else 20.0,
             )
         except requests.Timeout:
             assert polls
@@ -149,8 +152,9 @@ def must_be_documented(case: Any, response: Any) -> None:
 
 @pytest.fixture
 def play(node: FuzzNode) -> Iterator[Play]:
-    made = Play(node, node.stage())
-    yield made
+    with requests.Session() as session:
+        made = Play(node, node.stage(), session)
+        yield made
     assert made.accepted, "no call was right: what is wrong in the others is not the point"
     made.stage.must_be_unchanged()
     made.stage.must_be_pending(made.stage.decisions.keys() - made.answered)
