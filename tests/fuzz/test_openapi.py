@@ -42,7 +42,13 @@ fuzzed = settings(
     suppress_health_check=list(HealthCheck),
 )
 # No schema can say them: they depend on what there is.
-DEPENDS = {"TYPE_NOT_REGISTERED", "BAD_SEQUENCE", "INVALID_COMMAND", "PAYLOAD_TOO_LARGE"}
+DEPENDS = {
+    "TYPE_NOT_REGISTERED",
+    "BAD_SEQUENCE",
+    "INVALID_COMMAND",
+    "LIMIT_EXCEEDED",
+    "PAYLOAD_TOO_LARGE",
+}
 # A schema counts characters, and does not know what was given out.
 UNSAID = ("bytes", "cursor is not one that a page gave out")
 LATER = {"UNAVAILABLE", "MAYBE_APPLIED"}
