@@ -13,9 +13,8 @@ from enum import IntEnum
 from raftflow.engine.limits import Limits
 from raftflow.engine.retry import RetryPolicy
 
-# 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own),
-# and the newest run of an id counts the older ones. An entry of level 1 means what it meant, row by
-# row: nodes of both releases apply it side by side and compare their digests.
+# 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own).
+# An entry of level 1 means what it meant, row by row.
 RELEASE_0_2 = 2
 FEATURE_LEVEL = 2
 

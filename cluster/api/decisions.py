@@ -345,10 +345,11 @@ def policy_of(configured: ActivityPolicy | None) -> RetryPolicy:
     """The server's own policy for an activity, as the engine counts."""
     if configured is None:
         return NO_RETRY
-    return RetryPolicy(
+    policy = RetryPolicy(
         max_attempts=configured.max_attempts,
         initial_backoff_ms=configured.initial_backoff_ms,
         max_backoff_ms=configured.max_backoff_ms,
-        backoff_coefficient_milli=round(configured.backoff_coefficient * 1_000),
+        backoff_coefficient_milli=milli(configured.backoff_coefficient),
         non_retryable_error_types=configured.non_retryable_error_types,
     )
+    return jittered(policy, configured.jitter)

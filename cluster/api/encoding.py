@@ -1,15 +1,16 @@
 """JSON on the way out. Long lists are rendered and written in slices, so that one run with
-thousands of steps does not hold up everything else on the loop."""
+thousands of steps, or with payloads of megabytes, does not hold up everything else on the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import Any
 
+# The loop has its turn after so many rows, or so many bytes of them.
 _SLICE = 100
+_SLICE_BYTES = 256 << 10
 
 
 class Rows:
@@ -25,14 +26,8 @@ class Rows:
         return map(self._render, self._items)
 
 
-def _listed(value: Any) -> list[Any]:
-    """Rows within rows: those of a task in a list of tasks."""
-    assert isinstance(value, Rows), type(value)
-    return list(value)
-
-
 # Made once: json.dumps makes one for each call that sets anything.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_listed)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def encode(body: Any) -> bytes:
@@ -40,29 +35,47 @@ def encode(body: Any) -> bytes:
 
 
 async def encode_answer(body: dict[str, Any]) -> bytes:
-    """The JSON text of an answer; its `Rows` come last."""
-    rows = {name: value for name, value in body.items() if isinstance(value, Rows)}
-    if not rows:
-        return encode(body)
-    plain = {name: value for name, value in body.items() if name not in rows}
-    pieces = [encode(plain)[:-1]]
-    separator = b"," if plain else b""
-    for name, values in rows.items():
-        pieces.append(separator + encode(name) + b":[")
-        separator = b","
-        await _add(pieces, iter(values))
-        pieces.append(b"]")
-    pieces.append(b"}")
+    """The JSON text of an answer; the `Rows` of each object come last."""
+    pieces: list[bytes] = []
+    await _add_object(pieces, body)
     return b"".join(pieces)
 
 
-async def _add(pieces: list[bytes], values: Any) -> None:
-    slice_ = list(islice(values, _SLICE))
-    while slice_:
-        pieces.append(encode(slice_)[1:-1])
-        full = len(slice_) == _SLICE
-        if full:
-            await asyncio.sleep(0)
-        slice_ = list(islice(values, _SLICE)) if full else []
-        if slice_:
+async def _add_object(pieces: list[bytes], body: dict[str, Any]) -> None:
+    long = {name: value for name, value in body.items() if _is_long(value)}
+    if not long:
+        pieces.append(encode(body))
+        return
+    plain = {name: value for name, value in body.items() if name not in long}
+    pieces.append(encode(plain)[:-1])
+    separator = b"," if plain else b""
+    for name, value in long.items():
+        pieces.append(separator + encode(name) + b":")
+        separator = b","
+        await (_add_rows if isinstance(value, Rows) else _add_object)(pieces, value)
+    pieces.append(b"}")
+
+
+async def _add_rows(pieces: list[bytes], rows: Rows) -> None:
+    pieces.append(b"[")
+    count = size = 0
+    for row in rows:
+        if count:
             pieces.append(b",")
+        if count == _SLICE or size >= _SLICE_BYTES:
+            await asyncio.sleep(0)
+            count = size = 0
+        if isinstance(row, dict):
+            await _add_object(pieces, row)  # rows within rows: those of a task in a list of tasks
+        else:
+            pieces.append(encode(row))
+        count += 1
+        size += len(pieces[-1])
+    pieces.append(b"]")
+
+
+def _is_long(value: Any) -> bool:
+    """Rows, or an object that has some, however deep."""
+    if isinstance(value, dict):
+        return any(_is_long(each) for each in value.values())
+    return isinstance(value, Rows)

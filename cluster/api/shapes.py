@@ -101,7 +101,7 @@ SHAPES: Mapping[str, Schema] = {
     ),
     "Started": _shape({"workflow_id": ID, "run_id": TEXT, "started": FLAG}),
     "RunSummary": _shape(_SUMMARY, closed_at=TIME),
-    "Runs": _shape({"runs": array(ref("RunSummary"))}),
+    "Runs": _shape({"runs": array(ref("RunSummary"))}, next_cursor=TEXT),
     "RunPage": _shape(
         {
             "total": COUNT,

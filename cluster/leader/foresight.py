@@ -99,8 +99,8 @@ def _left_by(eager: EagerPoll | None, tasks: list[QueuedTask]) -> list[QueuedTas
         if task.task_queue == eager.task_queue and (not eager.names or task.name in eager.names)
     ]
     wanted.sort(key=attrgetter("priority"))
-    taken = wanted[: eager.limit]
-    return [task for task in tasks if task not in taken]
+    taken = {task.key for task in wanted[: eager.limit]}
+    return [task for task in tasks if task.key not in taken]
 
 
 def _holds(run: Run, sequence: int, token: str) -> bool:

@@ -82,10 +82,6 @@ class Matching:
     def polls_waiting(self) -> int:
         return len(self._polls)
 
-    def polls(self) -> list[node_pb2.Poll]:
-        """All that wait."""
-        return [waiting.poll for waiting in self._polls.values()]
-
     def depth(self, *, activities: bool) -> int:
         """How many tasks wait for a poll."""
         return sum(1 for _, sequence in self._tasks if (sequence != 0) is activities)

@@ -14,7 +14,7 @@ from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import CorruptRecord
 from raftflow.cluster.store.records import BadRecord, unframe
-from raftflow.cluster.store.views import Loaded, StoredRun
+from raftflow.cluster.store.views import PAGE_BYTES, Loaded, StoredRun
 from raftflow.engine.events import ChildStarted, Event, StepScheduled, WorkflowStarted
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import Message, RequestRecord, Run, RunStatus, Signal, Step
@@ -196,18 +196,25 @@ class Aggregates:
         return self._read(row[0], rows.decode_request, f"requests row {request_id!r}")
 
     def events(self, run_no: int, start: int, limit: int) -> list[bytes]:
-        """Framed records of events ``start``, ``start`` + 1, ... Raises CorruptRecord."""
+        """Framed records of events ``start``, ``start`` + 1, ..., as many as a page has room for.
+        Raises CorruptRecord."""
         found = self._db.execute(
             f"SELECT event_no, {_RECORD} FROM events WHERE event_no BETWEEN ? AND ?"
             " ORDER BY event_no LIMIT ?",
             (run_no << NUMBER_BITS | start, _range(run_no)[1], limit),
-        ).fetchall()
+        )
+        records: list[bytes] = []
+        size = 0
         for expected, (number, record) in enumerate(found, start=run_no << NUMBER_BITS | start):
             where = f"events row {number}"
             if number != expected:
                 raise CorruptRecord(self._path, where, "an event before it is missing")
             self._read(record, bytes, where)
-        return [record for _, record in found]
+            records.append(record)
+            size += len(record)
+            if size >= PAGE_BYTES:
+                break
+        return records
 
     def _read(self, record: bytes, decode: Callable[[bytes], T], where: str) -> T:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from raftflow.cluster.store.batch import json_of
-from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.views import PAGE_BYTES, BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RunStatus
 
@@ -24,6 +24,7 @@ SHORT_SEARCH_RUNS = 20_000
 # Counting gives up after this long and says so (`total_exact`).
 _COUNT_BUDGET_S = 0.1
 _TRIGRAM = 3
+_LAST_RUN_NO = (1 << 63) - 1
 _PROGRESS_STEPS = 10_000
 
 # Qualified: the text index has columns of the same names.
@@ -41,7 +42,7 @@ _HAS_ATTRIBUTE = """EXISTS (SELECT 1 FROM attributes AS other
     WHERE other.run_no = runs.run_no AND other.name = ? AND other.value = ?)"""
 _HAVING = """SELECT count(*) FROM (SELECT 1 FROM attributes INDEXED BY attributes_by_value
     WHERE namespace = ? AND name = ? AND value = ? LIMIT ?)"""
-_LABELS_AT_ONCE = 1_000
+_LABELS_AT_ONCE = 10  # each run may have megabytes of them
 
 
 def counts(db: sqlite3.Connection, namespace: str) -> dict[RunStatus, int]:
@@ -49,13 +50,27 @@ def counts(db: sqlite3.Connection, namespace: str) -> dict[RunStatus, int]:
     return {_STATUS[status]: total for status, total in sorted(by_status.items()) if total}
 
 
-def runs_of(db: sqlite3.Connection, workflow: WorkflowKey, limit: int) -> list[RunSummary]:
+def runs_of(
+    db: sqlite3.Connection, workflow: WorkflowKey, cursor: str, limit: int
+) -> tuple[list[RunSummary], str]:
+    """A page of an id's runs, newest first, and where the next one begins."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM runs INDEXED BY runs_by_workflow"
-        " WHERE namespace = ? AND workflow_id = ? ORDER BY run_no DESC LIMIT ?",
-        (workflow.namespace, workflow.workflow_id, limit),
+        " WHERE namespace = ? AND workflow_id = ? AND run_no <= ? ORDER BY run_no DESC LIMIT ?",
+        (workflow.namespace, workflow.workflow_id, _cursor(cursor, _LAST_RUN_NO), limit + 1),
+    ).fetchall()
+    runs = _summaries(db, found[:limit])
+    return runs, _next_cursor(found, runs)
+
+
+def run_ids_of(db: sqlite3.Connection, workflow: WorkflowKey) -> list[str]:
+    """All of an id's runs, oldest first."""
+    found = db.execute(
+        "SELECT run_id FROM runs INDEXED BY runs_by_workflow"
+        " WHERE namespace = ? AND workflow_id = ? ORDER BY run_no",
+        (workflow.namespace, workflow.workflow_id),
     )
-    return _summaries(db, found.fetchall())
+    return [run_id for (run_id,) in found]
 
 
 def list_runs(db: sqlite3.Connection, wanted: RunFilter, applied_index: int) -> RunPage:
@@ -69,34 +84,46 @@ def list_runs(db: sqlite3.Connection, wanted: RunFilter, applied_index: int) -> 
         f"SELECT {_COLUMNS} {sql} LIMIT ? OFFSET ?",
         (*values, wanted.limit + 1, wanted.offset),
     ).fetchall()
-    rows = found[: wanted.limit]
-    cursor = ""
-    if len(found) > wanted.limit and rows:
-        cursor = str(rows[-1][-1])
-    elif floor > low:
+    runs = _summaries(db, found[: wanted.limit])
+    cursor = _next_cursor(found, runs)
+    if not cursor and floor > low:
         cursor = str(floor)  # older runs have not been looked at yet
     total, exact = _total(db, wanted, max(floor, low), high)
     return RunPage(
         total=total,
         total_exact=exact and floor <= low,
-        runs=tuple(_summaries(db, rows)),
+        runs=tuple(runs),
         next_cursor=cursor,
         applied_index=applied_index,
     )
 
 
 def _summaries(db: sqlite3.Connection, found: list[tuple[Any, ...]]) -> list[RunSummary]:
-    attributes: dict[int, list[tuple[str, str]]] = {}
-    memos: dict[int, str] = {}
+    """The first of the rows found, as many as a page has room for with their labels."""
+    summaries: list[RunSummary] = []
+    size = 0
     for start in range(0, len(found), _LABELS_AT_ONCE):
-        numbers = [row[-1] for row in found[start : start + _LABELS_AT_ONCE]]
+        rows = found[start : start + _LABELS_AT_ONCE]
+        numbers = [row[-1] for row in rows]
         chosen = f"WHERE run_no IN ({','.join('?' * len(numbers))})"
+        attributes: dict[int, list[tuple[str, str]]] = {}
         for run_no, name, value, is_text in db.execute(
             f"SELECT run_no, name, value, is_text FROM attributes {chosen}", numbers
         ):
             attributes.setdefault(run_no, []).append((name, json_of(value, is_text=is_text)))
-        memos.update(db.execute(f"SELECT run_no, memo FROM memos {chosen}", numbers))
-    return [_summary(row, attributes.get(row[-1], ()), memos.get(row[-1], "")) for row in found]
+        memos = dict(db.execute(f"SELECT run_no, memo FROM memos {chosen}", numbers))
+        for row in rows:
+            labels, memo = attributes.get(row[-1], ()), memos.get(row[-1], "")
+            summaries.append(_summary(row, labels, memo))
+            size += len(memo) + sum(len(name) + len(value) for name, value in labels)
+            if size >= PAGE_BYTES:
+                return summaries
+    return summaries
+
+
+def _next_cursor(found: list[tuple[Any, ...]], runs: list[RunSummary]) -> str:
+    """Where the rest of what was found begins, when ``runs`` are the first of it."""
+    return str(found[len(runs) - 1][-1]) if 0 < len(runs) < len(found) else ""
 
 
 def _summary(row: tuple[Any, ...], attributes: Iterable[tuple[str, str]], memo: str) -> RunSummary:

@@ -177,10 +177,18 @@ class Store:
     async def counts(self, namespace: str) -> Counts:
         return await self._ask(lambda db: lists.counts(db, namespace), settle=True)
 
-    async def runs_of(self, workflow: WorkflowKey) -> list[RunSummary]:
+    async def runs_of(
+        self, workflow: WorkflowKey, cursor: str = ""
+    ) -> tuple[list[RunSummary], str]:
+        """A page of an id's runs, newest first, and the cursor of the next one. Raises
+        BadCursor."""
         return await self._ask(
-            lambda db: lists.runs_of(db, workflow, MAX_RUNS_OF_ONE_ID), settle=True
+            lambda db: lists.runs_of(db, workflow, cursor, MAX_RUNS_OF_ONE_ID), settle=True
         )
+
+    async def run_ids_of(self, workflow: WorkflowKey) -> list[str]:
+        """All of an id's runs, oldest first."""
+        return await self._ask(lambda db: lists.run_ids_of(db, workflow), settle=True)
 
     async def run(self, key: RunKey) -> Run | None:
         """The aggregate as it is written. Raises CorruptRecord."""

@@ -11,6 +11,10 @@ from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RequestRecord, Run, RunStatus
 
+# A page has room for so many bytes of records or labels, and for one row more: payloads, memos and
+# attributes may be large, and hundreds of them asked for at once.
+PAGE_BYTES = 4 << 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:

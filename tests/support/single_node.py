@@ -302,9 +302,15 @@ class SingleNode:
         cursor = str(start + wanted.limit) if more else ""
         return RunPage(total=len(runs), total_exact=True, runs=page, next_cursor=cursor)
 
-    async def runs_of(self, workflow: WorkflowKey) -> Sequence[RunSummary]:
+    async def runs_of(self, workflow: WorkflowKey, cursor: str) -> tuple[Sequence[RunSummary], str]:
+        if cursor:
+            raise BadCursor(cursor)
         wanted = (workflow.namespace, workflow.workflow_id)
-        return [r for r in self.summaries() if (r.key.namespace, r.key.workflow_id) == wanted]
+        return [r for r in self.summaries() if (r.key.namespace, r.key.workflow_id) == wanted], ""
+
+    async def run_ids_of(self, workflow: WorkflowKey) -> Sequence[str]:
+        runs, _ = await self.runs_of(workflow, "")
+        return [run.key.run_id for run in reversed(runs)]
 
     def summaries(self) -> list[RunSummary]:
         return [

@@ -43,8 +43,8 @@ async def _older(node: NodeServices, workflow: WorkflowKey) -> list[str]:
             "RUN_OPEN", f"workflow {workflow.workflow_id} is open", run_id=newest.key.run_id
         )
     await node.replica.written(index)
-    found = [run.key.run_id for run in await node.store.runs_of(workflow)]
-    return [run_id for run_id in reversed(found) if run_id != newest.key.run_id]
+    found = await node.store.run_ids_of(workflow)
+    return [run_id for run_id in found if run_id != newest.key.run_id]
 
 
 async def _forget_older(node: NodeServices, namespace: str, workflow_id: str, run_id: str) -> None:

@@ -15,7 +15,7 @@ from raftflow.cluster.api.handlers.common import (
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
-from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.views import PAGE_BYTES, BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine import trace
 from raftflow.engine.commands import (
     CancelRun,
@@ -30,9 +30,8 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
-# Events fetched at a time, and the size at which an answer has enough of them.
+# Events fetched at a time.
 _SLICE = 50
-_PAGE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ async def list_runs(node: NodeServices, wanted: RunFilter) -> tuple[RunPage, int
     try:
         return await node.store.list_runs(wanted), index
     except BadCursor:
-        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out") from None
+        raise _bad_cursor() from None
 
 
 async def describe(
@@ -127,10 +126,16 @@ def _took_signal(step: Step) -> bool:
     return step.kind is StepKind.SIGNAL and step.status is StepStatus.COMPLETED
 
 
-async def runs_of(node: NodeServices, namespace: str, workflow_id: str) -> Sequence[RunSummary]:
+async def runs_of(
+    node: NodeServices, namespace: str, workflow_id: str, cursor: str = ""
+) -> tuple[Sequence[RunSummary], str]:
+    """The newest runs of an id, or those from ``cursor`` on, and the cursor of the next ones."""
     _, index = await _read(node, namespace, workflow_id, "")
     await node.replica.written(index)
-    return await node.store.runs_of(WorkflowKey(namespace, workflow_id))
+    try:
+        return await node.store.runs_of(WorkflowKey(namespace, workflow_id), cursor)
+    except BadCursor:
+        raise _bad_cursor() from None
 
 
 async def history(
@@ -155,11 +160,15 @@ async def history(
     return HistoryPage(run, length, first, await _events(node, run.key, first, last))
 
 
+def _bad_cursor() -> ApiError:
+    return ApiError("INVALID_FIELD", "cursor is not one that a page gave out")
+
+
 async def _events(node: NodeServices, key: RunKey, first: int, last: int) -> Sequence[bytes]:
     """The records ``first`` to ``last``, or as many of them as fit into one answer."""
     records: list[bytes] = []
     size = 0
-    while first + len(records) <= last and size < _PAGE_BYTES:
+    while first + len(records) <= last and size < PAGE_BYTES:
         start = first + len(records)
         slice_ = await node.store.events(key, start=start, limit=min(_SLICE, last - start + 1))
         if not slice_:

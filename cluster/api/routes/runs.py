@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from raftflow.cluster.api import views
 from raftflow.cluster.api.attributes import parse_attributes, parse_memo, wanted_attributes
 from raftflow.cluster.api.encoding import Rows
@@ -199,15 +201,19 @@ DESCRIBE = Route(
 
 
 async def runs_of(request: Request) -> Answer:
-    request.query()
-    found = await runs.runs_of(request.node, request.namespace, request.path_id)
-    return Answer(200, {"runs": Rows(found, views.run_summary)})
+    cursor = request.query().get("cursor", "")
+    found, more = await runs.runs_of(request.node, request.namespace, request.path_id, cursor)
+    body: dict[str, Any] = {"runs": Rows(found, views.run_summary)}
+    if more:
+        body["next_cursor"] = more
+    return Answer(200, body)
 
 
 RUNS = Route(
     name="ListRuns",
     handler=runs_of,
-    summary="All runs of an id, newest first.",
+    summary="The runs of an id, newest first.",
+    query=Object(fields={"cursor": TEXT}),
     answers={200: ref("Runs")},
     refusals=("WORKFLOW_NOT_FOUND",),
 )

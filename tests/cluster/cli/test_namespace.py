@@ -22,7 +22,7 @@ def run_cli(fake: FakeApi, *arguments: str) -> Result:
             "shop: created, keeps closed runs for ever",
         ),
         (
-            ["create", "shop", "--retention", "48h"],
+            ["create", "shop", "--retention", "2d"],
             *("POST", "/api/namespaces", 172_800_000, "shop: created, keeps closed runs 2 d"),
         ),
         (

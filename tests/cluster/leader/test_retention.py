@@ -120,7 +120,7 @@ async def test_the_runs_of_an_id_go_oldest_first(rig: Rig) -> None:
     leader = Leader(rig)
     assert await leader.work(now_ms) == ["run-again", "second", "third"]
     await leader.commit(now_ms)
-    assert await rig.store.runs_of(WorkflowKey("default", "again")) == []
+    assert await rig.store.run_ids_of(WorkflowKey("default", "again")) == []
 
 
 async def test_a_retention_that_grew_meanwhile_keeps_them(rig: Rig) -> None:

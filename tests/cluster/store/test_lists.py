@@ -10,6 +10,7 @@ from populate import apply, decide, populate, terminate
 from replica_rig import Rig
 
 from raftflow.cluster.store import BadCursor, RunFilter, lists
+from raftflow.cluster.store import store as store_module
 from raftflow.engine.commands import CreateNamespace, UpsertSearchAttributes
 from raftflow.engine.ids import WorkflowKey
 from raftflow.engine.state import RunStatus
@@ -152,6 +153,38 @@ async def test_a_short_search_looks_at_a_bounded_number_and_goes_on(
     assert pages == 3
 
 
+async def test_a_page_ends_when_memos_fill_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "PAGE_BYTES", 100)
+    monkeypatch.setattr(lists, "_LABELS_AT_ONCE", 2)
+    memo = '{"text":"' + "x" * 40 + '"}'
+    names = [f"w{n}" for n in range(7)]
+    await populate(rig, names, memo=memo)
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while pages == 0 or cursor:
+        page = await rig.store.list_runs(RunFilter(namespace="default", cursor=cursor))
+        seen += [run.key.workflow_id for run in page.runs]
+        assert page.total == 7
+        cursor, pages = page.next_cursor, pages + 1
+    assert (seen, pages) == (names[::-1], 4)
+
+
+async def test_the_runs_of_an_id_page_by_page(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "MAX_RUNS_OF_ONE_ID", 2)
+    await populate(rig, [])
+    for number in range(5):
+        reuse = make.IdReusePolicy.ALLOW_DUPLICATE
+        await apply(rig, make.start("again", run_id=f"r{number}", reuse=reuse))
+        await apply(rig, terminate("again"))
+    seen: list[str] = []
+    cursor, pages = "", 0
+    while pages == 0 or cursor:
+        runs, cursor = await rig.store.runs_of(WorkflowKey("default", "again"), cursor)
+        seen += [run.key.run_id for run in runs]
+        pages += 1
+    assert (seen, pages) == (["r4", "r3", "r2", "r1", "r0"], 3)
+
+
 async def test_a_total_is_exact_up_to_its_bound(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "EXACT_TOTAL", 3)
     await populate(rig, ["w0", "w1", "w2"])
@@ -177,12 +210,14 @@ async def test_runs_of_an_id_newest_first(rig: Rig) -> None:
     await apply(rig, terminate("again"))
     again = make.start("again", run_id="second", reuse=make.IdReusePolicy.ALLOW_DUPLICATE)
     await apply(rig, again)
-    found = await rig.store.runs_of(WorkflowKey("default", "again"))
+    found, more = await rig.store.runs_of(WorkflowKey("default", "again"))
+    assert more == ""
     assert [(run.key.run_id, run.status) for run in found] == [
         ("second", RunStatus.WAITING),
         ("run-again", RunStatus.TERMINATED),
     ]
-    assert await rig.store.runs_of(WorkflowKey("default", "missing")) == []
+    assert await rig.store.run_ids_of(WorkflowKey("default", "again")) == ["run-again", "second"]
+    assert await rig.store.runs_of(WorkflowKey("default", "missing")) == ([], "")
 
 
 GOLD = ("tier", '"gold"')
@@ -212,7 +247,7 @@ async def test_attributes_filter_and_are_shown(rig: Rig) -> None:
         ((GOLD, ("total", "12.5")), memo),
         ((GOLD, ("total", "12.5")), memo),
     ]
-    again = await rig.store.runs_of(WorkflowKey("default", "a"))
+    again, _ = await rig.store.runs_of(WorkflowKey("default", "a"))
     assert [(run.search_attributes, run.memo) for run in again] == [shown[2]]
 
 
@@ -258,7 +293,7 @@ async def test_a_deleted_run_is_in_no_list(rig: Rig) -> None:
     assert await ids(rig, attributes=(("tier", "gold"),)) == ["order-2"]
     assert await ids(rig, statuses=(RunStatus.TERMINATED,)) == []
     assert await rig.store.counts("default") == {RunStatus.WAITING: 1}
-    assert await rig.store.runs_of(WorkflowKey("default", "order-1")) == []
+    assert await rig.store.runs_of(WorkflowKey("default", "order-1")) == ([], "")
 
 
 async def test_lists_walk_indexes_and_sort_nothing(rig: Rig) -> None:

@@ -29,6 +29,7 @@ from raftflow.cluster.store import (
     StoreTooNew,
     WriteBatch,
     WriterTimes,
+    aggregates,
 )
 from raftflow.cluster.store.records import unframe
 from raftflow.engine.commands import IdReusePolicy, RegisterTypes, StartTimer
@@ -410,7 +411,9 @@ async def test_a_run_that_lived_and_died_within_a_transaction_leaves_nothing(
     await rig.stop()
 
 
-async def test_events_are_the_records_of_a_history_file(rig: Rig) -> None:
+async def test_events_are_the_records_of_a_history_file(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await populate(rig, ["order"])
     await apply(rig, *[make.signal("order", "go", b"%d" % n) for n in range(5)])
     records = await rig.store.events(KEY, limit=100)
@@ -419,6 +422,8 @@ async def test_events_are_the_records_of_a_history_file(rig: Rig) -> None:
     assert await rig.store.events(KEY, start=3, limit=2) == records[2:4]
     assert await rig.store.events(KEY, start=7, limit=2) == []
     assert await rig.store.events(RunKey("default", "order", "none"), limit=9) == []
+    monkeypatch.setattr(aggregates, "PAGE_BYTES", len(records[0]) + 1)
+    assert await rig.store.events(KEY, limit=100) == records[:2]  # no room for more
 
 
 async def test_a_damaged_event_is_named_and_the_run_stays_readable(tmp_path: Path) -> None:

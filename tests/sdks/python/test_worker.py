@@ -344,6 +344,16 @@ def test_wrong_registrations_are_refused() -> None:
         Worker(["http://127.0.0.1:1"], activity_slots=0)
 
 
+def test_what_is_registered_can_be_read() -> None:
+    worker = Worker(["http://127.0.0.1:1"])
+    worker.workflow("Order", decode="json")(order)
+    worker.activity("work")(lambda text: text)
+    assert (worker.workflows["Order"].run, worker.workflows["Order"].decode) == (order, "json")
+    assert list(worker.activities) == ["work"]
+    with pytest.raises(TypeError):
+        worker.workflows["Other"] = worker.workflows["Order"]  # type: ignore[index]
+
+
 PROGRAM = """
 import sys
 from raftflow_sdk import Worker
