@@ -265,4 +265,4 @@ async def test_a_result_that_waits_for_a_decision_says_so(client: Client) -> Non
     assert (await client.post("/api/activity-tasks/complete", body)).status == 200
     shown = (await client.get(PATH)).json
     (_, held) = shown["waiting_on"]
-    assert held["detail"] == "the decision that is out to end: the result is there and follows it"
+    assert held["detail"] == "its result is here: the next decision will see it"
