@@ -25,6 +25,7 @@ from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import LeaseLost, Overloaded, Unavailable
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.nonces import nonce_for
+from raftflow.cluster.progress import Progress
 from raftflow.cluster.replica import Replica
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch, EagerPoll, RecordHeartbeat, ReturnTask
@@ -117,6 +118,7 @@ class Dispatch:
         self._announce_scheduled = False
         self._announced_to: str | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._progress = Progress(forwarder.execute)
 
     def parked(self, kind: int) -> int:
         """How many polls of this kind wait here."""
@@ -169,7 +171,7 @@ class Dispatch:
         if not reply.held:
             raise LeaseLost(reply.message, cancelled=reply.cancelled)
         if details is not None:
-            await self._forwarder.execute(
+            await self._progress.report(
                 RecordHeartbeat(
                     namespace=namespace,
                     workflow_id=workflow_id,
@@ -177,6 +179,10 @@ class Dispatch:
                     details=details,
                 )
             )
+
+    async def settle(self, lease_token: str) -> None:
+        """The attempt has failed: what it last said of its progress is for the next one."""
+        await self._progress.settle(lease_token)
 
     # ---- what reaches us from apply and from elections ----------------------------------------
 

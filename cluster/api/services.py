@@ -62,6 +62,10 @@ class Dispatch(Protocol):
         """Raises LeaseLost or Unavailable."""
         ...
 
+    async def settle(self, lease_token: str) -> None:
+        """Record what is known of the progress of an attempt that has failed."""
+        ...
+
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         """Queue a task again that could not be handed over."""
         ...

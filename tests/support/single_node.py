@@ -214,6 +214,9 @@ class SingleNode:
         if not fate.held:
             raise LeaseLost(fate.message, cancelled=fate.cancelled)
 
+    async def settle(self, lease_token: str) -> None:
+        """Nothing waits here."""
+
     def match(self) -> None:
         """Hand queued tasks to polls until nothing fits any more."""
         while self._match_one():

@@ -56,6 +56,8 @@ async def complete_activity(
     node: NodeServices, command: CompleteActivity, eager: Poll | None = None
 ) -> Sequence[Any]:
     """``eager`` takes the run's next workflow task."""
+    if command.failed:
+        await node.dispatch.settle(command.lease_token)
     if eager is None:
         await execute(node, command)
         return ()
