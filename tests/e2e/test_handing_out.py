@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import aiohttp
@@ -25,7 +25,7 @@ from raftflow.proto.workflow.v1 import service_pb2_grpc
 
 pytestmark = pytest.mark.cluster
 
-LEASE_S = 30.0
+LEASE_S, DECISION_S = 30.0, 10.0
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,22 @@ async def decision(to: Client, workflow_id: str) -> dict[str, Any]:
     task = (await to.get("/api/workflow-tasks?types=Order")).json
     assert task["workflow_id"] == workflow_id
     return {"workflow_id": workflow_id, "task_token": task["task_token"]}
+
+
+@contextmanager
+def sent(
+    cluster: DevCluster, node: str, path: str, body: dict[str, Any], namespace: str = "default"
+) -> Iterator[None]:
+    """A request whose caller never reads the answer, and hangs up at the end."""
+    content = json.dumps(body).encode()
+    host, port = cluster.http(node).split(":")
+    with socket.create_connection((host, int(port))) as caller:
+        caller.sendall(
+            b"POST %s HTTP/1.1\r\nHost: n\r\nX-Workflowd-Namespace: %s\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (path.encode(), namespace.encode(), len(content), content)
+        )
+        yield
 
 
 async def test_a_fan_out_is_shared_by_the_polls_that_wait(
@@ -145,21 +161,66 @@ async def test_who_leaves_without_reading_the_answer_keeps_no_task(
     node, other = shared.followers()
     async with client(shared, node, namespace) as to, client(shared, other, namespace) as elsewhere:
         task = await decision(to, "w")
-        body = json.dumps({**task, "commands": steps(1), "eager": {"worker_id": "gone"}}).encode()
-        host, port = shared.http(node).split(":")
-        with socket.create_connection((host, int(port))) as caller:
-            caller.sendall(
-                b"POST /api/workflow-tasks/complete HTTP/1.1\r\nHost: n\r\n"
-                b"X-Workflowd-Namespace: %s\r\n"
-                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                % (namespace.encode(), len(body), body)
-            )
+        body = {**task, "commands": steps(1), "eager": {"worker_id": "gone"}}
+        with sent(shared, node, "/api/workflow-tasks/complete", body, namespace):
             while not (await to.get("/api/workflows/w")).json["steps"]:
                 await asyncio.sleep(0.005)  # until the decision is applied, and its task granted
         begun = time.monotonic()
         work = (await elsewhere.get("/api/activity-tasks?activities=pay")).json
         assert (work["sequence"], work["attempt"]) == (1, 1)
         assert time.monotonic() - begun < LEASE_S / 3
+
+
+async def test_an_answer_that_dies_with_its_node_is_given_to_who_asks_again(
+    cluster: DevCluster,
+) -> None:
+    """Tasks were granted in it: of a decision, then of an activity. Each step has one attempt."""
+    complete_decision, complete_activity = (
+        f"/api/{kind}-tasks/complete" for kind in ("workflow", "activity")
+    )
+    for doomed, survivor in (
+        (cluster.followers()[0], cluster.leader()),
+        (cluster.leader(), cluster.followers()[0]),
+    ):
+        async with client(cluster, survivor) as to:
+            task = await decision(to, doomed)
+            wanted = {"worker_id": "w1", "request_id": f"{doomed}-1", "max": 2}
+            decided = {**task, "commands": steps(2), "eager": wanted}
+            with sent(cluster, doomed, complete_decision, decided):
+                while len((await to.get(f"/api/workflows/{doomed}")).json["steps"]) < 2:
+                    await asyncio.sleep(0.005)  # until it is applied
+                cluster.kill(doomed)
+            begun = time.monotonic()
+            assert (await to.post(complete_decision, decided)).json["activity_tasks"] == []
+            poll = f"/api/activity-tasks?worker_id=w1&max=2&request_id={doomed}-1"
+            works = (await to.get(poll)).json["tasks"]
+            assert sorted(work["sequence"] for work in works) == [1, 2]
+            assert {work["attempt"] for work in works} == {1}
+            assert time.monotonic() - begun < LEASE_S / 2
+
+            cluster.start_node(doomed)
+            cluster.wait_all_serve()
+            wanted = {"worker_id": "w1", "request_id": f"{doomed}-2"}
+            done = {
+                "workflow_id": doomed,
+                "lease_token": works[0]["lease_token"],
+                "output": "x",
+                "eager": wanted,
+            }
+            with sent(cluster, doomed, complete_activity, done):
+                while not any(
+                    step["status"] == "COMPLETED"
+                    for step in (await to.get(f"/api/workflows/{doomed}")).json["steps"]
+                ):
+                    await asyncio.sleep(0.005)
+                cluster.kill(doomed)
+            begun = time.monotonic()
+            assert (await to.post(complete_activity, done)).status == 200
+            poll = f"/api/workflow-tasks?worker_id=w1&request_id={doomed}-2"
+            assert (await to.get(poll)).json["workflow_id"] == doomed
+            assert time.monotonic() - begun < DECISION_S * 0.9
+            cluster.start_node(doomed)
+            cluster.wait_all_serve()
 
 
 async def test_a_stream_outlives_its_node(cluster: DevCluster) -> None:
@@ -216,7 +277,6 @@ async def test_a_broken_stream_leaves_nothing_behind(cluster: DevCluster) -> Non
         await to.post("/api/workflow-tasks/complete", {**task, "commands": steps(1)})
         await eventually(lambda: worker.tasks, "its task")
         worker.call.cancel()
-        await asyncio.sleep(0.2)
         task = await decision(to, "w2")
         await to.post("/api/workflow-tasks/complete", {**task, "commands": steps(1)})
         begun = time.monotonic()

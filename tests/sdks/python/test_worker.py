@@ -290,6 +290,19 @@ def test_stopping_does_not_wait_for_polls(cluster: FakeCluster, node: Node) -> N
     assert worker.stop(timeout=5)
 
 
+def test_stopping_does_not_wait_for_a_frozen_node(
+    cluster: FakeCluster, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_HANG_UP_PATIENCE", 0.05)
+    cluster.park, node.sees_hang_ups = 5.0, False
+    worker = saga_worker(node.address)
+    worker.start()
+    cluster.wait(lambda: sum("tasks" in path for _, path, _ in cluster.calls) == 4)
+    begun = time.monotonic()
+    assert worker.stop(timeout=4)  # nothing of ours runs any more
+    assert time.monotonic() - begun < 2
+
+
 @pytest.mark.slow
 def test_a_poll_that_is_refused_is_logged_and_tried_again(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture

@@ -48,6 +48,8 @@ _POLLERS = 2
 # What comes with an answer goes ahead of what waits in the queue. After so many tasks in a row a
 # slot lets the others have their turn.
 _IN_A_ROW = 16
+# For the answer to a poll that was hung up. A frozen node sends none.
+_HANG_UP_PATIENCE = 5.0
 
 # A task and the slots that one of is held for it.
 _Next = tuple[dict[str, Any], Slots]
@@ -160,7 +162,7 @@ class Worker:
         self._workflow_slots.close()
         self._activity_slots.close()
         deadline = time.monotonic() + timeout
-        self._join(self._pollers, deadline)
+        self._join(self._pollers, min(deadline, time.monotonic() + _HANG_UP_PATIENCE))
         self._threads.close()
         finished = self._join(self._threads.threads, deadline)
         self._heartbeats.stop()
