@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, unquote
 from zlib import crc32
 
 import pytest
@@ -92,7 +93,7 @@ class Play:
         if drawn.random() < 0.25:
             return
         if is_right(case, ParameterLocation.PATH) and "/workflows/{id}" in case.path:
-            case.path_parameters["id"] = drawn.choice(self.stage.ids)
+            case.path_parameters["id"] = quote(drawn.choice(self.stage.ids), safe="")
         if is_right(case, ParameterLocation.QUERY) and "task_queue" in case.query:
             case.query["task_queue"] = self.stage.name
         if isinstance(case.body, dict):
@@ -123,7 +124,7 @@ class Play:
 
     def named(self, case: Any) -> str:
         body = case.body if isinstance(case.body, dict) else {}
-        return str((case.path_parameters or {}).get("id") or body.get("workflow_id"))
+        return unquote(str((case.path_parameters or {}).get("id") or body.get("workflow_id")))
 
 
 def is_right(case: Any, part: ParameterLocation) -> bool:
