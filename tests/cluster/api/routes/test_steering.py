@@ -261,5 +261,6 @@ async def test_a_result_that_waits_for_a_decision_says_so(client: Client) -> Non
     body = {"workflow_id": "order-42", "lease_token": work["lease_token"], "output": "packed"}
     assert (await client.post("/api/activity-tasks/complete", body)).status == 200
     shown = (await client.get(PATH)).json
-    (_, held) = shown["waiting_on"]
+    (out, held) = shown["waiting_on"]
+    assert out["detail"].endswith("; of what arrived since, 1 wait for it to end")
     assert held["detail"] == "the decision that is out to end: the result is there and follows it"
