@@ -35,13 +35,17 @@ types: $(STAMP) ## mypy --strict
 proto: $(STAMP) ## generate the protobuf stubs again
 	$(BIN)/python -m raftflow.proto.generate
 
-sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one
+sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one (SIMFLAGS=--engine)
 	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
+	@$(if $(SEED),,$(BIN)/python -m tests.sim.run --engine $(or $(SEEDS),0:200))
 
 soak: $(STAMP) ## the long campaigns; SEEDS=1:6 SECONDS=60 are those of the real clusters
 	$(BIN)/python -m tests.sim.run 0:2000
 	$(BIN)/python -m tests.sim.run --mutants
+	$(BIN)/python -m tests.sim.run --engine 0:2000
+	$(BIN)/python -m tests.sim.run --engine --mutants
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
+	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
 	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more

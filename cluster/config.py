@@ -132,6 +132,7 @@ class ActivityPolicy:
     non_retryable_error_types: tuple[str, ...] = setting(
         (), "Error types after which there is no further attempt."
     )
+    jitter: float = setting(0.0, "Each step's pauses are longer or shorter by up to this share.")
 
     def __post_init__(self) -> None:
         for name in ("max_attempts", "initial_backoff_ms", "max_backoff_ms"):
@@ -139,6 +140,8 @@ class ActivityPolicy:
                 raise ConfigError(name, "must not be negative")
         if not 1.0 <= self.backoff_coefficient <= 100.0:
             raise ConfigError("backoff_coefficient", "must be 1.0 to 100.0")
+        if not 0.0 <= self.jitter <= 1.0:
+            raise ConfigError("jitter", "must be 0.0 to 1.0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from raftflow.cluster.config import (
 )
 
 GROUPS: dict[str, type[Any]] = {"limits": Limits, "storage": Storage}
-UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _policy_value(entry: Field[Any], value: Any) -> Any:
             if not isinstance(value, list):
                 raise ValueError("must be a list of texts")
             return tuple(_text(each) for each in value)
-        if entry.name == "backoff_coefficient":
+        if entry.name in ("backoff_coefficient", "jitter"):
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError("must be a number")
             return float(value)
@@ -243,7 +243,7 @@ def _text(value: Any) -> str:
 
 
 def milliseconds(value: Any) -> int:
-    """Milliseconds from a number or a text such as 400ms, 5s, 2m, 1h."""
+    """Milliseconds from a number or a text such as 400ms, 5s, 2m, 1h, 30d."""
     text = value.strip() if isinstance(value, str) else ""
     for unit, factor in UNITS_MS.items():
         number = text.removesuffix(unit)

@@ -241,7 +241,7 @@ class Dispatch:
             names=tuple(poll.names),
             task_queue=poll.task_queue,
             duration_ms=duration_ms,
-            limit=poll.max,
+            limit=0 if self._is_far_behind() else poll.max,
         )
         future: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
         self._eager[poll.poll_id] = _Parked(poll, future)
@@ -255,6 +255,9 @@ class Dispatch:
             # What comes later goes back.
             del self._eager[poll.poll_id]
         return future.result() if future.done() else []
+
+    def _is_far_behind(self) -> bool:
+        return self._consensus.heard_commit_index - self._replica.applied_index > MOST_BEHIND
 
     def _give_back(self, future: asyncio.Future[list[Task]]) -> None:
         """The caller has gone with its tasks in hand."""
@@ -298,7 +301,8 @@ class Dispatch:
 
     async def _return(self, command: ReturnTask) -> None:
         try:
-            await self._forwarder.execute(command)
+            # An outage may last longer than a caller has patience: until then nobody has the task.
+            await self._forwarder.execute(command, deadline_ms=self._lease_ms)
         except (Unavailable, Overloaded) as error:
             # Its lease or deadline brings it back.
             log.warning("task_return_failed", workflow_id=command.workflow_id, error=str(error))
@@ -315,7 +319,7 @@ class Dispatch:
         leader = self._consensus.leader
         if leader is None:
             return
-        if self._consensus.heard_commit_index - self._replica.applied_index > MOST_BEHIND:
+        if self._is_far_behind():
             self._announce_scheduled = True
             asyncio.get_running_loop().call_later(_BEHIND_PAUSE_S, self._announce)
             return

@@ -12,6 +12,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from raftflow.cluster.codec import commands, replies
 from raftflow.cluster.consensus.channel import (
     PeerChannel,
@@ -33,10 +35,12 @@ from raftflow.engine.commands import (
 from raftflow.engine.rejections import Answer
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
+log = structlog.get_logger("raftflow.forwarding")
+
 METHOD = "propose"
 
 # Work that a worker has done is never turned away for want of room: it waits, then meets 503.
-_NEVER_REFUSED = (CompleteActivity, CompleteDecision, RecordHeartbeat, ReturnTask)
+_FINISHED = (CompleteActivity, CompleteDecision, RecordHeartbeat, ReturnTask)
 
 _NOT_LEADER = "NOT_LEADER"
 _INDETERMINATE = "INDETERMINATE"
@@ -105,6 +109,7 @@ class Forwarder:
         self._watch = watch
         self._node_id = node_id
         self._leader_wait = leader_wait_ms / 1_000
+        self._going_on: set[asyncio.Task[Answer]] = set()
         self._channel.register(METHOD, self._on_forwarded)
 
     async def execute(
@@ -113,7 +118,8 @@ class Forwarder:
         """Return the command's answer once it is applied. ``deadline_ms`` shortens the wait.
 
         Raises Unavailable after the leader wait, with ``maybe_applied`` as it really is, and
-        Overloaded when the leader refused it for want of room.
+        Overloaded when the leader refused it for want of room. A caller that goes away takes its
+        call along, but not what a worker has done: that goes on to its end.
         """
         wait = self._leader_wait if deadline_ms is None else deadline_ms / 1_000
         command_id = command_id or secrets.token_hex(12)
@@ -121,8 +127,27 @@ class Forwarder:
             command_id,
             commands.encode_command(command_id, command),
             asyncio.get_running_loop().time() + wait,
-            not isinstance(command, _NEVER_REFUSED),
+            not isinstance(command, _FINISHED),
         )
+        try:
+            return await self._carry(call)
+        except asyncio.CancelledError:
+            if not call.refusable:
+                self._go_on(call)
+            raise
+
+    def _go_on(self, call: _Attempt) -> None:
+        """The same id again does no harm, wherever the first try has come to."""
+        task = asyncio.create_task(self._carry(call), name="call-without-caller")
+        self._going_on.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Answer]) -> None:
+        self._going_on.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("result_lost", reason=str(error))
+
+    async def _carry(self, call: _Attempt) -> Answer:
         while True:
             try:
                 async with asyncio.timeout_at(call.deadline):

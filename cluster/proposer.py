@@ -30,6 +30,8 @@ WORTH_BYTES = 256 << 10
 MAX_BATCH_COMMANDS = 512
 MAX_BATCH_BYTES = 4 << 20
 MAX_PENDING_BYTES = 64 << 20
+# How soon a leader tries again that is handing over its leadership.
+HANDOVER_RETRY_S = 0.02
 
 
 def overloaded(cause: str) -> Overloaded:
@@ -162,7 +164,9 @@ class Proposer:
             asyncio.get_running_loop().call_later(0.02, self._schedule_flush)
             return
         while self._pending and self._may_propose():
-            self._propose(self._take_batch())
+            if not self._propose(self._take_batch()):
+                asyncio.get_running_loop().call_later(HANDOVER_RETRY_S, self._schedule_flush)
+                return
             self.on_entry()
 
     def _may_propose(self) -> bool:
@@ -182,7 +186,9 @@ class Proposer:
         self._pending_bytes -= sum(len(call.command) for call in batch)
         return batch
 
-    def _propose(self, calls: list[_Pending]) -> None:
+    def _propose(self, calls: list[_Pending]) -> bool:
+        """False: leadership is being handed over. What waits goes on waiting, since that may come
+        to nothing, and then nobody else would derive the duties among it."""
         by_id: dict[str, bytes] = {}
         for call in calls:
             by_id.setdefault(call.command_id, call.command)
@@ -197,9 +203,14 @@ class Proposer:
         try:
             proposed = self._consensus.propose(payload)
         except NotLeader as error:
+            if self._consensus.role is Role.LEADER:
+                self._pending[:0] = calls
+                self._pending_bytes += sum(len(call.command) for call in calls)
+                return False
             for call in calls:
                 call.lost(error)
-            return
+            return True
         self._in_flight[proposed.index] = (proposed.term, list(by_id))
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
+        return True

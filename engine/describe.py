@@ -3,17 +3,15 @@ it was when the run moves on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from raftflow.engine import trace
-from raftflow.engine.commands import Attributes
 from raftflow.engine.decide.activity import lost
 from raftflow.engine.decide.context import step_at
 from raftflow.engine.limits import Limits
 from raftflow.engine.state import (
     Run,
-    RunStatus,
     Signal,
     Step,
     StepKind,
@@ -23,38 +21,25 @@ from raftflow.engine.state import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepView:
-    """One step. Zero times and ids mean "not yet". ``fire_at_ms`` is a timer's, ``signal_name`` a
-    wait's, ``marker`` a marker's; the workflow is a child's; the rest is an activity's."""
+class OpenStep(NamedTuple):
+    """A step without its result, as it is when a task is handed out. (A tuple, since a run may have
+    thousands of them, and every one is made for every task.)"""
 
     sequence: int
     kind: StepKind
     name: str
-    status: StepStatus
-    scheduled_event_id: int
-    scheduled_ms: int
-    resolved_event_id: int
-    resolved_ms: int
-    output: bytes
-    error: str
-    error_type: str
-    non_retryable: bool
-    fire_at_ms: int
-    signal_name: str
-    task_queue: str
     attempts: int
-    last_error: str
-    task: TaskState
-    worker_id: str
-    node: str
-    leased_ms: int
-    retry_at_ms: int
-    priority: int
-    marker: str
     workflow_type: str
     workflow_id: str
     run_id: str
+    status: StepStatus = StepStatus.SCHEDULED
+    output: bytes = b""
+    error: str = ""
+    error_type: str = ""
+    non_retryable: bool = False
+    resolved_event_id: int = 0
+    resolved_ms: int = 0
+    marker: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,44 +65,9 @@ class WaitView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
-    namespace: str
-    workflow_id: str
-    run_id: str
-    workflow_type: str
-    task_queue: str
-    status: RunStatus
-    history_length: int
-    history_bytes: int
-    input: bytes
-    output: bytes
-    error: str
-    error_type: str
-    started_ms: int
-    updated_ms: int
-    closed_ms: int
-    execution_timeout_ms: int
-    suspended_reason: str
-    search_attributes: Attributes
-    memo: str
-    continued_from_run_id: str
-    continued_to_run_id: str
-    parent_workflow_id: str
-    parent_run_id: str
-    parent_sequence: int
-    cancel_requested_event_id: int  # 0: nobody asked the code to cancel
-    cancel_requested_ms: int
-    cancel_reason: str
-    arrivals: int  # facts that join the history when the decision that is out has ended
-    steps: tuple[StepView, ...]
-    signals: tuple[Signal, ...]
-    waiting_on: tuple[WaitView, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTask:
-    """A workflow task as a worker gets it. ``steps[n - 1]`` has sequence n; ``signals`` are those
-    that no wait took."""
+    """A workflow task as a worker gets it. ``steps[n - 1]`` has sequence n; one that has its result
+    changes no more and stands here itself. ``signals`` are those that no wait took."""
 
     namespace: str
     workflow_id: str
@@ -133,16 +83,10 @@ class DecisionTask:
     traceparent: str
     tracestate: str
     suggest_continue_as_new_at: int
-    search_attributes: Attributes
-    memo: str
-    continued_from_run_id: str
-    parent_workflow_id: str
-    parent_run_id: str
-    parent_sequence: int
     cancel_requested_event_id: int
     cancel_requested_ms: int
     cancel_reason: str
-    steps: tuple[StepView, ...]
+    steps: tuple[Step | OpenStep, ...]
     signals: tuple[Signal, ...]
 
 
@@ -176,43 +120,6 @@ class LeaseFate:
     message: str
 
 
-def describe_run(run: Run, all_signals: Iterable[Signal]) -> RunView:
-    """The run with all its steps and all its signals, taken ones too."""
-    return RunView(
-        namespace=run.key.namespace,
-        workflow_id=run.key.workflow_id,
-        run_id=run.key.run_id,
-        workflow_type=run.workflow_type,
-        task_queue=run.task_queue,
-        status=run.status,
-        history_length=run.history_length,
-        history_bytes=run.history_bytes,
-        input=run.input,
-        output=run.output,
-        error=run.error,
-        error_type=run.error_type,
-        started_ms=run.started_ms,
-        updated_ms=run.updated_ms,
-        closed_ms=run.closed_ms,
-        execution_timeout_ms=run.execution_timeout_ms,
-        suspended_reason=run.suspended_reason,
-        search_attributes=run.search_attributes,
-        memo=run.memo,
-        continued_from_run_id=run.continued_from_run_id,
-        continued_to_run_id=run.continued_to_run_id,
-        parent_workflow_id=run.parent_workflow_id,
-        parent_run_id=run.parent_run_id,
-        parent_sequence=run.parent_sequence,
-        cancel_requested_event_id=run.cancel_requested_event_id,
-        cancel_requested_ms=run.cancel_requested_ms,
-        cancel_reason=run.cancel_reason,
-        arrivals=len(run.arrivals),
-        steps=tuple([step_view(step) for step in run.steps]),
-        signals=tuple(all_signals),
-        waiting_on=waiting_on(run),
-    )
-
-
 def waiting_on(run: Run) -> tuple[WaitView, ...]:
     """What could wake an open run, the workflow task first, then steps by sequence."""
     if not run.open:
@@ -242,16 +149,10 @@ def decision_task(run: Run, limits: Limits) -> DecisionTask:
         traceparent=run.traceparent,
         tracestate=run.tracestate,
         suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
-        search_attributes=run.search_attributes,
-        memo=run.memo,
-        continued_from_run_id=run.continued_from_run_id,
-        parent_workflow_id=run.parent_workflow_id,
-        parent_run_id=run.parent_run_id,
-        parent_sequence=run.parent_sequence,
         cancel_requested_event_id=run.cancel_requested_event_id,
         cancel_requested_ms=run.cancel_requested_ms,
         cancel_reason=run.cancel_reason,
-        steps=tuple([step_view(step) for step in run.steps]),
+        steps=tuple([_open(s) if s.status is StepStatus.SCHEDULED else s for s in run.steps]),
         signals=tuple(run.signals.values()),
     )
 
@@ -288,36 +189,15 @@ def lease_fate(run: Run | None, sequence: int, token: str) -> LeaseFate:
     return LeaseFate(False, rejection.cancelled, rejection.message)
 
 
-def step_view(step: Step) -> StepView:
-    task = step.task
-    return StepView(
-        sequence=step.sequence,
-        kind=step.kind,
-        name=step.name,
-        status=step.status,
-        scheduled_event_id=step.scheduled_event_id,
-        scheduled_ms=step.scheduled_ms,
-        resolved_event_id=step.resolved_event_id,
-        resolved_ms=step.resolved_ms,
-        output=step.output,
-        error=step.error,
-        error_type=step.error_type,
-        non_retryable=step.non_retryable,
-        fire_at_ms=step.fire_at_ms,
-        signal_name=step.signal_name,
-        task_queue=step.task_queue,
-        attempts=step.attempts,
-        last_error=step.last_error,
-        task=task.state,
-        worker_id=task.worker_id,
-        node=task.node,
-        leased_ms=task.leased_ms,
-        retry_at_ms=task.backoff_until_ms,
-        priority=step.priority,
-        marker=step.marker,
-        workflow_type=step.workflow_type,
-        workflow_id=step.workflow_id,
-        run_id=step.run_id,
+def _open(step: Step) -> OpenStep:
+    return OpenStep(
+        step.sequence,
+        step.kind,
+        step.name,
+        step.attempts,
+        step.workflow_type,
+        step.workflow_id,
+        step.run_id,
     )
 
 

@@ -3,6 +3,8 @@ to the entry in which it is done. The leader derives from a row alone what it pr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import EndChild, Message, ReportChild, Run, StartChild
@@ -20,9 +22,13 @@ def sending(sender: RunKey, number: int, message: Message) -> SendMessage:
             return SendMessage(sender, number, message.workflow_id, "", starts=False)
 
 
+def pending_starts(run: Run) -> Iterator[tuple[int, int]]:
+    """Steps whose child is still to be started, each with the number under which that waits."""
+    for number, message in run.outbox.items():
+        if isinstance(message, StartChild):
+            yield message.sequence, number
+
+
 def pending_start(run: Run, sequence: int) -> int:
     """The number under which the start of the step's child waits; 0 when it was started."""
-    for number, message in run.outbox.items():
-        if isinstance(message, StartChild) and message.sequence == sequence:
-            return number
-    return 0
+    return next((number for step, number in pending_starts(run) if step == sequence), 0)

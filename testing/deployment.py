@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from raftflow.testing.fakes import Fate, InTurn, Later
 from raftflow_sdk import ActivityInfo, Worker
 from raftflow_sdk.activity import ActivityCode
 from raftflow_sdk.payloads import Decode
+from raftflow_sdk.worker import WorkflowCode
 
 # No fake: the activity's own code runs.
 OWN_CODE = object()
 
 Source = Worker | Mapping[str, Callable[..., object]]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowCode:
-    run: Callable[..., Any]
-    decode: Decode
 
 
 class Deployment:
@@ -35,9 +29,8 @@ class Deployment:
     def add(self, source: Source) -> None:
         """All that a worker has registered; or workflow functions by name, as hosted ones are."""
         if isinstance(source, Worker):
-            for name, code in source._workflows.items():
-                self.workflows[name] = WorkflowCode(code.run, code.decode)
-            self._activities.update(source._activities)
+            self.workflows.update(source.workflows)
+            self._activities.update(source.activities)
         else:
             for name, run in source.items():
                 self.workflows[name] = WorkflowCode(run, "text")

@@ -199,9 +199,9 @@ class Environment:
         return Run(self, key, decode)
 
     def runs(self, workflow_id: str, *, decode: Decode = "text") -> list[Run]:
-        """All runs of an id, the oldest first."""
+        """All runs of an id, newest first, as `Client.runs` has them."""
         keys = [key for key in self.node.state.runs if key.workflow_id == workflow_id]
-        return [Run(self, key, decode) for key in keys]
+        return [Run(self, key, decode) for key in reversed(keys)]
 
     def calls(self, activity: str) -> list[Call]:
         """The calls of an activity so far, in order, one an attempt."""

@@ -103,7 +103,13 @@ class Run:
             waits = "; ".join(last.waiting_on) or last.error
             raise StillOpen(f"workflow {self.workflow_id!r} is {last.status}: {waits}")
         if last.status != "COMPLETED":
-            raise RunFailed(self.workflow_id, last.run_id, last.status, last.error)
+            raise RunFailed(
+                self.workflow_id,
+                last.run_id,
+                last.status,
+                last.error,
+                error_type=last.error_type,
+            )
         return payloads.decode(last._run.output, self._decode)
 
     def describe(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ OPTIONS = (
     "--disable-component-update",
     "--no-first-run",
     "--virtual-time-budget=4000",
-    "--window-size=1280,860",
+    "--window-size=1280,900",
 )
 
 

@@ -65,17 +65,18 @@ async def _add_rows(pieces: list[bytes], rows: Rows) -> None:
         if count == _SLICE or size >= _SLICE_BYTES:
             await asyncio.sleep(0)
             count = size = 0
+        before = len(pieces)
         if isinstance(row, dict):
             await _add_object(pieces, row)  # rows within rows: those of a task in a list of tasks
         else:
             pieces.append(encode(row))
         count += 1
-        size += len(pieces[-1])
+        size += sum(map(len, pieces[before:]))
     pieces.append(b"]")
 
 
 def _is_long(value: Any) -> bool:
-    """Rows, or an object that has some."""
+    """Rows, or an object that has some, however deep."""
     if isinstance(value, dict):
-        return any(isinstance(each, Rows) for each in value.values())
+        return any(_is_long(each) for each in value.values())
     return isinstance(value, Rows)

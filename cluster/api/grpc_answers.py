@@ -8,7 +8,7 @@ from raftflow.cluster.api.grpc_fields import shown_attributes
 from raftflow.cluster.api.handlers.runs import DescribedRun
 from raftflow.cluster.api.views import wait_detail, wait_since_ms
 from raftflow.cluster.store.views import RunPage, RunSummary
-from raftflow.engine.describe import ActivityTask, DecisionTask, StepView, waiting_on
+from raftflow.engine.describe import ActivityTask, DecisionTask, OpenStep, waiting_on
 from raftflow.engine.state import NamespaceRecord, Run, Signal, Step
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
@@ -130,7 +130,7 @@ def _run(run: Run | RunSummary) -> pb.RunSummary:
     )
 
 
-def _step(step: Step | StepView) -> pb.Step:
+def _step(step: Step | OpenStep) -> pb.Step:
     return pb.Step(
         step_name=step.name,
         sequence=step.sequence,

@@ -20,6 +20,7 @@ from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.grpc_fields import request_id, run_of
+from raftflow.cluster.api.grpc_handlers import generic_handler
 from raftflow.cluster.api.handlers import admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
@@ -34,7 +35,8 @@ from raftflow.proto.workflow.v1 import service_pb2_grpc
 
 log = structlog.get_logger("raftflow.api")
 
-SERVICE = pb.DESCRIPTOR.services_by_name["WorkflowService"].full_name
+_SERVICE = pb.DESCRIPTOR.services_by_name["WorkflowService"]
+SERVICE = _SERVICE.full_name
 
 # A poll answers this much before the caller's deadline, so that the answer arrives.
 _DEADLINE_MARGIN_MS = 200
@@ -71,8 +73,7 @@ class GrpcServer:
                 ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
             ]
         )
-        register: Any = service_pb2_grpc.add_WorkflowServiceServicer_to_server
-        register(self._service, server)
+        server.add_generic_rpc_handlers((generic_handler(_SERVICE, self._service),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
@@ -112,6 +113,8 @@ def answering(
         error: ApiError | None = None
         try:
             self.node.tokens.scope(_authorization(context)).permit(operation)
+            if isinstance(request, ApiError):
+                raise request
             return await call(self, request, context)
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)

@@ -1,4 +1,5 @@
-"""One caller's connection, which notices that the caller never read the tasks it was handed.
+"""One caller's connection: it refuses what is no HTTP in the words of the API, and notices that the
+caller never read the tasks it was handed.
 
 Who leaves with an answer unread makes its system reset the connection; who has read everything, or
 dies later while it works, ends it in order. So a reset right after tasks were handed out, with no
@@ -13,10 +14,19 @@ from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.web_protocol import _ErrInfo
+
+from raftflow.cluster.api.encoding import encode
+from raftflow.cluster.api.status import ApiError, internal
 
 # A later reset says nothing: the host of a worker that was at work may have gone.
 _UNREAD_WITHIN_S = 1.0
 _TCP_CLOSED = 7
+_MAX_COMPLAINT = 200
+
+
+class BrokenBody(Exception):
+    """The rest of a body is not what its beginning promised."""
 
 
 class Connection(web.RequestHandler):
@@ -37,6 +47,38 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         self._give_back = None  # it has read the last answer, and asks for the next
         super().data_received(data)
+        if self._messages and isinstance(broken := self._messages[-1][0], _ErrInfo):
+            self._break_body(_first_line(broken.message or ""))
+
+    def _break_body(self, complaint: str) -> None:
+        """aiohttp queues the complaint behind the request whose body breaks off, and that would
+        wait for the rest for ever."""
+        if len(self._messages) > 1:
+            body = self._messages[-2][1]
+        elif self._current_request is not None:
+            body = self._current_request.content
+        else:
+            return
+        if not body.is_eof():
+            body.set_exception(BrokenBody(complaint))
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun")
+        complaint = _first_line(message or "")
+        malformed = ApiError("MALFORMED", f"the request is not HTTP: {complaint}")
+        error = malformed if status < 500 else internal()
+        response = web.Response(
+            status=error.situation.http, content_type="application/json", body=encode(error.body())
+        )
+        response.force_close()
+        return response
 
     def eof_received(self) -> None:
         # It had left before we wrote, unnoticed: its system has answered with a reset meanwhile.
@@ -61,6 +103,11 @@ class ConnectionServer(web.Server):
 
     def __call__(self) -> Connection:
         return Connection(self, loop=self._loop, **self._kwargs)
+
+
+def _first_line(complaint: str) -> str:
+    """Without the bytes that aiohttp shows below it."""
+    return complaint.partition("\n")[0].rstrip(":")[:_MAX_COMPLAINT]
 
 
 def _is_reset(transport: asyncio.BaseTransport | None) -> bool:

@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 
 from raftflow.cluster.api import json_routes
 from raftflow.cluster.api.encoding import encode, encode_answer
-from raftflow.cluster.api.http_connection import Connection, ConnectionServer
+from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
 from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.services import NodeServices
@@ -45,6 +45,10 @@ class NotAllowed(ApiError):
     def __init__(self, method: str, allowed: str) -> None:
         super().__init__("METHOD_NOT_ALLOWED", f"{method} is not allowed here, only {allowed}")
         self.allowed = allowed
+
+
+class Unread(ApiError):
+    """The body is not read to its end, and the connection ends with the answer."""
 
 
 class HttpServer:
@@ -167,7 +171,7 @@ class HttpServer:
             raise ApiError("NOT_JSON", f"the body must be {_JSON}, not {http.content_type}")
         if http.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ApiError("NOT_JSON", "compressed bodies are not taken")
-        too_large = ApiError("BODY_TOO_LARGE", f"the body is over the limit of {self._limit} bytes")
+        too_large = Unread("BODY_TOO_LARGE", f"the body is over the limit of {self._limit} bytes")
         if http.content_length is not None and http.content_length > self._limit:
             raise too_large
         if http.headers.get("Expect", "").lower() == "100-continue":
@@ -176,6 +180,8 @@ class HttpServer:
             return await http.read()
         except web.HTTPRequestEntityTooLarge:
             raise too_large from None
+        except BrokenBody as broken:
+            raise Unread("MALFORMED", f"the body breaks off: {broken}") from None
 
     async def _continue(self, http: web.BaseRequest) -> None:
         if http.version == HttpVersion11:
@@ -320,6 +326,6 @@ def _refused(error: ApiError) -> web.Response:
     if isinstance(error, NotAllowed):
         headers["Allow"] = error.allowed
     response = web.Response(status=error.situation.http, headers=headers, body=encode(error.body()))
-    if error.reason == "BODY_TOO_LARGE":
-        response.force_close()  # nobody waits for the rest of it
+    if isinstance(error, Unread):
+        response.force_close()
     return response

@@ -15,7 +15,7 @@ from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.store.records import unframe
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
 from raftflow.engine.commands import ParentClosePolicy
-from raftflow.engine.describe import ActivityTask, DecisionTask, StepView, WaitView, waiting_on
+from raftflow.engine.describe import ActivityTask, DecisionTask, OpenStep, WaitView, waiting_on
 from raftflow.engine.events import Event
 from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import (
@@ -74,8 +74,10 @@ def described(found: DescribedRun) -> dict[str, Any]:
         "task_queue": run.task_queue,
         "search_attributes": show_attributes(run.search_attributes),
         "memo": show_memo(run.memo),
-        # Rendered at once: the run may move on while a long answer is written.
-        "steps": Rows([_step(step) for step in run.steps], _same),
+        # Open steps at once: they may move on while a long answer is written.
+        "steps": Rows(
+            [_step(s) if s.status is StepStatus.SCHEDULED else s for s in run.steps], _shown
+        ),
         "signals": Rows(found.signals, _signal),
         "waiting_on": [_waiting(run, wait) for wait in waiting_on(run)],
     }
@@ -217,17 +219,16 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
 
 
 def namespace(record: NamespaceRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "retention_ms": record.retention_ms,
-        "created_at": timestamp(record.created_ms),
-    }
+    view: dict[str, Any] = {"name": record.name, "retention_ms": record.retention_ms}
+    if record.created_ms:  # nobody created `default`
+        view["created_at"] = timestamp(record.created_ms)
+    return view
 
 
 # ---- parts --------------------------------------------------------------------------------------
 
 
-def _step_outcome(step: Step | StepView) -> dict[str, Any]:
+def _step_outcome(step: Step | OpenStep) -> dict[str, Any]:
     """What replay needs of a step."""
     view: dict[str, Any] = {
         "step_name": step.name,
@@ -319,7 +320,7 @@ def wait_since_ms(run: Run, wait: WaitView) -> int:
 def wait_detail(wait: WaitView) -> str:
     """One clause for people: what has to happen."""
     if wait.arrived:
-        return "the decision that is out to end: the result is there and follows it"
+        return "its result is here: the next decision will see it"
     detail = _wait_detail(wait)
     if wait.held:
         detail += f"; of what arrived since, {wait.held} wait for it to end"
@@ -340,8 +341,8 @@ def _wait_detail(wait: WaitView) -> str:
     return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
 
 
-def _same(view: dict[str, Any]) -> dict[str, Any]:
-    return view
+def _shown(step: Step | dict[str, Any]) -> dict[str, Any]:
+    return _step(step) if isinstance(step, Step) else step
 
 
 def _texts(view: dict[str, Any], **texts: str) -> None:

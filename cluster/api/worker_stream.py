@@ -146,6 +146,7 @@ class _Stream:
         self._completing: set[str] = set()
         self._outgoing: asyncio.Queue[_Outgoing] = asyncio.Queue()
         self._writing: _Outgoing | None = None
+        self._last_write = False
         self._room_for_calls = asyncio.Semaphore(MAX_CALLS)
         self._unfinished: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -161,9 +162,15 @@ class _Stream:
                 if end.done():
                     await end  # raises what broke it
             await self._finish(writer)
+        except asyncio.CancelledError:
+            writer.cancel()  # the worker has gone
+            raise
         finally:
-            for side in (reader, writer):
-                side.cancel()
+            reader.cancel()
+            # gRPC cannot end a call with a status while a message of it is being written.
+            self._last_write = True
+            if self._writing is None:
+                writer.cancel()
             await asyncio.gather(reader, writer, return_exceptions=True)
 
     async def _finish(self, writer: asyncio.Task[None]) -> None:
@@ -199,8 +206,10 @@ class _Stream:
 
     # ---- the two directions ---------------------------------------------------------------------
 
-    async def _read(self, incoming: AsyncIterator[pb.WorkerMessage]) -> None:
+    async def _read(self, incoming: AsyncIterator[pb.WorkerMessage | ApiError]) -> None:
         async for message in incoming:
+            if isinstance(message, ApiError):
+                raise message
             kind = message.WhichOneof("message")
             if kind == "received":
                 self._received(message.received)
@@ -225,6 +234,8 @@ class _Stream:
                 self._room_for_calls.release()
             self._writing = None
             self._outgoing.task_done()
+            if self._last_write:
+                return
 
     def _send(
         self, message: pb.NodeMessage, tasks: Sequence[Any] = (), *, ends_call: bool = False

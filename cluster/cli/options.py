@@ -84,7 +84,7 @@ def _say(text: str) -> None:
 
 
 class Duration(click.ParamType[int]):
-    """A number with ms, s, m or h. Without a unit one would say seconds and get milliseconds."""
+    """A number with ms, s, m, h or d. Without a unit one would say seconds and get milliseconds."""
 
     name = "duration"
 

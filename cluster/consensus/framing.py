@@ -8,6 +8,7 @@ parses would be replicated for ever. A frame of length zero is a keepalive.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from crc32c import crc32c
 
@@ -36,13 +37,13 @@ class FrameReader:
     def pending_bytes(self) -> int:
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take what arrived, return the payloads now complete (keepalives left out)."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take what arrived, yield the payloads now complete (keepalives left out). Each is judged
+        when it is asked for: what a greeting changes holds for the frame right behind it."""
         buffer: bytes | bytearray = data
         if self._buffer:
             self._buffer += data
             buffer = self._buffer
-        payloads: list[bytes] = []
         position, end = 0, len(buffer)
         while end - position >= HEADER.size:
             length, checksum = HEADER.unpack_from(buffer, position)
@@ -57,10 +58,9 @@ class FrameReader:
             if crc32c(payload) != checksum:
                 raise FrameError(f"checksum mismatch in a frame of {length} bytes")
             if payload:
-                payloads.append(payload)
+                yield payload
             position = stop
         if buffer is self._buffer:
             del self._buffer[:position]
         elif position < end:
             self._buffer += memoryview(data)[position:]
-        return payloads

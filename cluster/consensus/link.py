@@ -105,18 +105,16 @@ class Link(asyncio.Protocol):
         self.heard_at = self._loop.time()
         self.bytes_received += len(data)
         try:
-            payloads = self._reader.feed(data)
+            for payload in self._reader.feed(data):
+                if self.peer is None:
+                    self._greet(payload)
+                else:
+                    self.frames_received += 1
+                    self._owner.link_frame(self, payload)
+                if self._closed:
+                    return
         except FrameError as error:
             self.close("bad_frame", str(error))
-            return
-        for payload in payloads:
-            if self._closed:
-                return
-            if self.peer is None:
-                self._greet(payload)
-            else:
-                self.frames_received += 1
-                self._owner.link_frame(self, payload)
 
     def eof_received(self) -> bool:
         self.close("peer_closed", "" if self._reader.pending_bytes == 0 else "inside a frame")

@@ -276,7 +276,8 @@ class Duties:
         through its deposition must not say that a lease is held, since its successor may have
         given the task to another worker."""
         await self._reads.linearizable()
-        if self._office is not None and self.leases.beat(request.lease_token, self._clock.now_ms()):
+        workflow, token = WorkflowKey(request.namespace, request.workflow_id), request.lease_token
+        if self._office is not None and self.leases.beat(workflow, token, self._clock.now_ms()):
             return node_pb2.HeartbeatReply(held=True)
         parts = parse_token(request.lease_token)
         if parts is None or parts.namespace != request.namespace:
@@ -316,8 +317,7 @@ class Duties:
             cursor = page.cursor
             if cursor is None:
                 break
-        for poll in self.matching.polls():
-            self.returns.asked_again(poll)
+        self.returns.leases_known()
         log.info("duties_derived", term=self._term, tasks=count, leases=len(self.leases))
 
     async def _extend_horizon(self) -> None:

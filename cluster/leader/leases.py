@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass
 
 from raftflow.cluster.nonces import granted_poll
-from raftflow.engine.ids import RunKey
+from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 
@@ -58,18 +58,19 @@ class Leases:
 
     def never_received(self, poll: node_pb2.Poll) -> list[Lease]:
         """Leases granted to an earlier poll of the same request id. Its caller asks again because
-        it had no answer."""
+        it had no answer. A caller in another namespace is somebody else, whatever id it has."""
         tokens = self._by_request.get(poll.request_id, ())
         return [
-            self._by_token[token]
+            lease
             for token in sorted(tokens)
             if granted_poll(token)[1] != poll.poll_id
+            and (lease := self._by_token[token]).run.namespace == poll.namespace
         ]
 
-    def beat(self, token: str, now_ms: int) -> bool:
-        """Extend a lease by its duration from now; False when there is none."""
+    def beat(self, workflow: WorkflowKey, token: str, now_ms: int) -> bool:
+        """Extend a lease by its duration from now; False when the workflow has none."""
         lease = self._by_token.get(token)
-        if lease is None:
+        if lease is None or lease.run[:2] != workflow:
             return False
         lease.deadline_ms = now_ms + lease.duration_ms
         return True

@@ -38,9 +38,19 @@ class Returns:
         self._leases = leases
         self.born_index = 0
         self._told_index = 0  # what our predecessors told us to be committed, when we took over
+        # Polls that came before we knew all leases, the last of each request id; None once we do.
+        self._early: dict[str, node_pb2.Poll] | None = None
 
     def take_over(self) -> None:
         self._told_index = max(self.born_index, self._network.commit_index)
+        self._early = {}
+
+    def leases_known(self) -> None:
+        """All that our predecessors granted is in the leases. Who asked again before may be served
+        and gone by now, and would not do so once more."""
+        early, self._early = self._early or {}, None
+        for poll in early.values():
+            self.asked_again(poll)
 
     def of_predecessors(self, index: int, effects: Iterable[Effect]) -> None:
         """An entry of an earlier term, applied after we took over. A leader tells its followers
@@ -61,6 +71,8 @@ class Returns:
         """A caller asks again: what its broken poll was granted never reached it, since the node
         died or the connection broke. Nobody works on it."""
         if poll.request_id:
+            if self._early is not None:
+                self._early[poll.request_id] = poll
             for lease in self._leases.never_received(poll):
                 self._give_back(lease.run, lease.token)
 

@@ -31,6 +31,7 @@ from raftflow.engine.decide.context import (
 from raftflow.engine.digest import of_parts
 from raftflow.engine.events import WorkflowFailed
 from raftflow.engine.evolve.arrivals import PATIENCE
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import (
@@ -152,7 +153,7 @@ def _parts(command: WorkflowCommand) -> tuple[str | bytes, ...]:
                 f"{retry.max_attempts} {retry.initial_backoff_ms} {retry.max_backoff_ms} "
                 f"{retry.backoff_coefficient_milli} {len(retry.non_retryable_error_types)}"
             )
-            if command.priority != 3 or retry.jitter_milli:  # release 0.1 knew neither
+            if command.priority != USUAL_PRIORITY or retry.jitter_milli:  # release 0.1 knew neither
                 numbers += f" {command.priority} {retry.jitter_milli}"
             named = (command.step_name, command.task_queue, *retry.non_retryable_error_types)
             return (numbers, command.input, *named)

@@ -10,7 +10,7 @@ from raftflow.engine.evolve import message as messages
 from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.decision import wake
 from raftflow.engine.evolve.recorder import Recorder
-from raftflow.engine.outbox import pending_start
+from raftflow.engine.outbox import pending_start, pending_starts
 from raftflow.engine.state import (
     EndChild,
     ReportChild,
@@ -80,15 +80,21 @@ def failed(rec: Recorder, run: Run, body: ChildFailed) -> None:
 
 def unwanted(rec: Recorder, run: Run, step: Step, reason: str) -> None:
     """The parent's code cancelled the open step: the child is asked to cancel, or never started."""
-    _end(rec, run, step, terminate=False, reason=reason)
+    pending = 0 if step.run_id else pending_start(run, step.sequence)
+    _end(rec, run, step, pending, terminate=False, reason=reason)
 
 
-def left(rec: Recorder, run: Run, step: Step, status: RunStatus) -> None:
-    """The parent closes: its policy says what becomes of the child of an open step."""
-    policy = step.parent_close_policy
-    if policy is not ParentClosePolicy.ABANDON:
-        terminate = policy is ParentClosePolicy.TERMINATE
-        _end(rec, run, step, terminate=terminate, reason=f"its parent ended: {status.name}")
+def left(rec: Recorder, run: Run, status: RunStatus) -> None:
+    """The parent closes: the policy of each open step says what becomes of its child."""
+    starts = dict(pending_starts(run))  # once: a run may have thousands of children
+    for step in run.steps:
+        if step.kind is not StepKind.CHILD or step.status is not StepStatus.SCHEDULED:
+            continue
+        policy = step.parent_close_policy
+        if policy is not ParentClosePolicy.ABANDON:
+            terminate, pending = policy is ParentClosePolicy.TERMINATE, starts.get(step.sequence, 0)
+            reason = f"its parent ended: {status.name}"
+            _end(rec, run, step, pending, terminate=terminate, reason=reason)
 
 
 def report(rec: Recorder, run: Run) -> None:
@@ -98,8 +104,10 @@ def report(rec: Recorder, run: Run) -> None:
         messages.send(rec, run, ReportChild(*parent))
 
 
-def _end(rec: Recorder, run: Run, step: Step, *, terminate: bool, reason: str) -> None:
-    pending = pending_start(run, step.sequence)
+def _end(
+    rec: Recorder, run: Run, step: Step, pending: int, *, terminate: bool, reason: str
+) -> None:
+    """``pending``: the number under which its start waits, 0 when it was started."""
     if pending:
         messages.take_back(rec, run, pending)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from raftflow.engine import trace
-from raftflow.engine.commands import RELEASE_0_2, TimerKind
+from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import (
     WorkflowCancelled,
     WorkflowCompleted,
@@ -18,7 +18,7 @@ from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.cancel import stop
 from raftflow.engine.evolve.recorder import Recorder
 from raftflow.engine.ids import RunKey, WorkflowKey
-from raftflow.engine.state import Run, RunStatus, StepKind, StepStatus
+from raftflow.engine.state import Run, RunStatus, StepStatus
 
 
 def started(rec: Recorder, body: WorkflowStarted) -> Run:
@@ -43,7 +43,7 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
     )
     workflow = WorkflowKey(body.namespace, body.workflow_id)
     before = rec.state.current.get(workflow)
-    if before is not None and rec.feature_level >= RELEASE_0_2:
+    if before is not None:
         run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
@@ -120,13 +120,11 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     decision.drop(rec, run, cancelled=True)
     run.waits = None
     if run.open_steps:
+        child.left(rec, run, status)
         for step in run.steps:
-            if step.status is not StepStatus.SCHEDULED:
-                continue
-            stop(rec, run, step)
-            if step.kind is StepKind.CHILD:
-                child.left(rec, run, step, status)
-            steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
+            if step.status is StepStatus.SCHEDULED:
+                stop(rec, run, step)
+                steps.resolved(rec, run, step, StepStatus.CANCELLED, 0)
     if run.execution_timeout_ms:
         fire_at_ms = run.started_ms + run.execution_timeout_ms
         rec.disarm(run, TimerKind.EXECUTION_TIMEOUT, 0, fire_at_ms)

@@ -44,10 +44,10 @@ def test_activity_policies(tmp_path: Path) -> None:
     file = write(
         tmp_path,
         '[activities.charge]\nmax_attempts = 3\ninitial_backoff_ms = "200ms"\n'
-        'backoff_coefficient = 1.5\nnon_retryable_error_types = ["Declined"]\n',
+        'backoff_coefficient = 1.5\nnon_retryable_error_types = ["Declined"]\njitter = 0.1\n',
     )
     assert load(file=file).activities == {
-        "charge": ActivityPolicy(3, 200, 0, 1.5, ("Declined",)),
+        "charge": ActivityPolicy(3, 200, 0, 1.5, ("Declined",), 0.1),
     }
 
 

@@ -55,6 +55,7 @@ class FakeNode:
         self.heard_commit_index = self.applied_index = 5
         self.demands: list[tuple[str, node_pb2.Demand]] = []  # (to whom, what)
         self.returned: list[Command] = []
+        self.patience_ms: int | None = None
         self.run: Run | None = None
         self.beats: list[Any] = []
         self.watch = LeaderWatch()
@@ -103,8 +104,9 @@ class FakeNode:
     def hot_run(self, key: RunKey) -> Run | None:
         return self.run
 
-    async def execute(self, command: Command) -> Answer:
+    async def execute(self, command: Command, *, deadline_ms: int | None = None) -> Answer:
         self.returned.append(command)
+        self.patience_ms = deadline_ms
         return Done()
 
     def grant(self, poll_id: str, token: str = "token", held: str = "token") -> None:
@@ -227,6 +229,7 @@ async def test_a_grant_to_a_poll_that_has_gone_gives_the_task_back() -> None:
     node.grant(announced.poll_id)
     await until(lambda: node.returned)
     assert node.returned == [ReturnTask(namespace="default", workflow_id="w", token="token")]
+    assert node.patience_ms == 30_000  # as long as the lease: an outage costs no attempt
 
 
 async def test_a_poll_cancelled_with_its_task_in_hand_gives_it_back() -> None:
@@ -356,6 +359,15 @@ async def test_an_eager_poll_that_got_nothing_does_not_wait() -> None:
     await completion.asked
     completion.answer.set_result(())
     assert await completion.call == []
+
+
+async def test_a_node_that_is_far_behind_takes_no_eager_work() -> None:
+    node = FakeNode()
+    node.heard_commit_index = node.applied_index + MOST_BEHIND + 1
+    completion = Completion(node)
+    assert (await completion.asked).limit == 0
+    completion.answer.set_result(())
+    await completion.call
 
 
 async def test_a_caller_that_goes_gives_its_eager_tasks_back() -> None:

@@ -14,7 +14,7 @@ from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
 from raftflow.cluster.forwarding import METHOD, Forwarder, LeaderWatch
 from raftflow.cluster.proposer import overloaded
-from raftflow.engine.commands import CompleteActivity, ForgetRequests
+from raftflow.engine.commands import Command, CompleteActivity, ForgetRequests
 from raftflow.engine.rejections import Answer, Done
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
@@ -235,3 +235,21 @@ async def test_what_the_leader_says_travels_back(outcome: Exception, code: str) 
     cluster.outcomes = [Done()]
     answered = await cluster.handler("n2", request.SerializeToString())
     assert replies.decode_answer(answered) == Done()
+
+
+@pytest.mark.parametrize(("command", "goes_on"), [(COMPLETION, True), (COMMAND, False)])
+async def test_finished_work_goes_on_without_its_caller(command: Command, goes_on: bool) -> None:
+    """A worker that ends with its last result on the wire has done that work."""
+    cluster = FakeCluster()
+    cluster.elect(None)
+    cluster.outcomes = [Done()]
+    call = asyncio.create_task(make(cluster).execute(command, command_id="c1"))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    cluster.elect("n2")
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    async with asyncio.timeout(5):
+        await asyncio.gather(*left)
+    assert cluster.calls == ([("n2", "c1")] if goes_on else [])

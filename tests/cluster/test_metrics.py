@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.engine.effects import DropLease, HistoryGrew, StepResolved
 from raftflow.engine.ids import RunKey
@@ -63,3 +66,11 @@ def test_what_is_deleted_and_what_is_on_its_way_have_names() -> None:
     text = metrics.render().decode()
     assert "workflowd_workflows_deleted_total 2.0" in text
     assert "workflowd_outbox_pending 3.0" in text
+
+
+def test_all_of_them_are_documented_and_no_others() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "operating.md").read_text()
+    documented = re.findall(r"`(workflowd_\w+)[`{]", text)
+    kinds = {"counter": "_total"}
+    exported = [metric.name + kinds.get(metric.type, "") for metric in Metrics().registry.collect()]
+    assert sorted(set(documented)) == sorted(exported)

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
+from eventually import eventually
 
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec import commands as codec
@@ -32,9 +33,10 @@ class FakeConsensus:
     term: int = 3
     leader: str | None = "n1"
     entries: list[bytes] = field(default_factory=list)
+    handing_over: bool = False
 
     def propose(self, payload: bytes) -> Proposed:
-        if self.role is not Role.LEADER:
+        if self.role is not Role.LEADER or self.handing_over:
             raise NotLeader(self.leader)
         self.entries.append(payload)
         return Proposed(len(self.entries), self.term)
@@ -206,3 +208,34 @@ async def test_a_duty_is_told_its_answer_or_that_office_was_lost() -> None:
     await turn()
     proposer.on_role(Role.FOLLOWER, 4, None)
     assert told == [Done(), None]
+
+
+async def test_what_meets_a_handover_that_comes_to_nothing_is_proposed_after_it() -> None:
+    """A duty that were dropped instead would be nobody's: the leader stays, and derives nothing."""
+    proposer, consensus = make()
+    consensus.handing_over = True
+    answers: list[Answer | None] = []
+    proposer.propose_duty(COMMAND, answers.append)
+    call = submit(proposer, "c1")
+    await turn()
+    assert not consensus.entries
+    assert not answers
+    consensus.handing_over = False
+    await eventually(lambda: bool(consensus.entries), "the handover is over")
+    apply(proposer, consensus, 1)
+    assert answers == [Done()]
+    assert await call == Done()
+
+
+async def test_what_meets_a_handover_that_succeeds_was_surely_not_proposed() -> None:
+    proposer, consensus = make()
+    consensus.handing_over = True
+    answers: list[Answer | None] = []
+    proposer.propose_duty(COMMAND, answers.append)
+    call = submit(proposer, "c1")
+    await turn()
+    consensus.role = Role.FOLLOWER
+    proposer.on_role(Role.FOLLOWER, 4, "n2")
+    assert answers == [None]
+    with pytest.raises(NotLeader):
+        await call

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 import workflowd
@@ -21,32 +23,46 @@ ENVIRONMENT = {
 _turn = itertools.count()
 
 
+# What all tests here share. pytest would keep it to its own end: nodes, workers and a hook that
+# sees every call, beside all tests of other folders.
+_shared = ExitStack()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        _shared.close()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def exercised() -> Iterator[Exercised]:
-    with Exercised() as noting:
-        yield noting
+def exercised() -> Exercised:
+    return _shared.enter_context(Exercised())
 
 
 @pytest.fixture(scope="session")
-def spans() -> Iterator[OtlpReceiver]:
+def spans() -> OtlpReceiver:
     receiver = OtlpReceiver()
-    yield receiver
-    receiver.close()
+    _shared.callback(receiver.close)
+    return receiver
 
 
 @pytest.fixture(scope="session")
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, exercised: Exercised, spans: OtlpReceiver
-) -> Iterator[DevCluster]:
+) -> DevCluster:
     environment = {**ENVIRONMENT, "RAFTFLOW_OTLP_ENDPOINT": spans.endpoint}
     directory = tmp_path_factory.mktemp("compat") / "cluster"
-    with dev_cluster(directory, environment=environment) as running:
-        yield running
+    return _shared.enter_context(dev_cluster(directory, environment=environment))
 
 
 @pytest.fixture(scope="session")
-def workers(cluster: DevCluster) -> Iterator[list[workflowd.Worker]]:
+def workers(cluster: DevCluster) -> list[workflowd.Worker]:
     """One on each node, all with all workflows: whose poll gets a task is chance."""
+    return _shared.enter_context(_workers(cluster))
+
+
+@contextmanager
+def _workers(cluster: DevCluster) -> Iterator[list[workflowd.Worker]]:
     ids = cluster.ids()
     started = [
         workflows.define(
@@ -63,9 +79,11 @@ def workers(cluster: DevCluster) -> Iterator[list[workflowd.Worker]]:
     ]
     for worker in started:
         worker.run(block=False)
-    yield started
-    for worker in started:
-        worker.stop()
+    try:
+        yield started
+    finally:
+        for worker in started:
+            worker.stop()
 
 
 @pytest.fixture

@@ -240,14 +240,15 @@ def _timeouts(worker: Worker) -> None:
     @worker.workflow("Timeouts")
     def timeouts(ctx: Context) -> list:
         twice = RetryPolicy(max_attempts=2, initial_backoff=0.01)
-        forever = RetryPolicy(max_attempts=1_000, initial_backoff=0.05, max_backoff=0.1)
-        hopeless = ctx.activity_async("failing", schedule_to_close_timeout=0.5, retry=forever)
+        # Attempts after 0, 50, 150, 350, 750, 1,550 ms; the next would come after 3,150.
+        forever = RetryPolicy(max_attempts=1_000, initial_backoff=0.05)
+        hopeless = ctx.activity_async("failing", schedule_to_close_timeout=3, retry=forever)
         slow = ctx.activity_async("overrun", start_to_close_timeout=0.3, retry=twice)
         calls = (
             hopeless.result,
             slow.result,
             lambda: ctx.activity("overrun", start_to_close_timeout=0.1),
-            lambda: ctx.activity("overrun", schedule_to_close_timeout=0.2),
+            lambda: ctx.activity("overrun", schedule_to_close_timeout=2),
         )
         kinds = []
         for call in calls:

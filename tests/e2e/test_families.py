@@ -61,8 +61,10 @@ def worker(address: str) -> Iterator[None]:
     threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
-    yield
-    stop.set()
+    try:
+        yield
+    finally:
+        stop.set()
 
 
 def test_children_survive_a_killed_leader_and_leave_with_retention(cluster: DevCluster) -> None:

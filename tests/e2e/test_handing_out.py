@@ -7,14 +7,15 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import aiohttp
 import grpc
 import pytest
-from dev_cluster import DevCluster
+from dev_cluster import DevCluster, dev_cluster
 from eventually import eventually
 from json_client import Client
 from stream_worker import StreamWorker
@@ -24,12 +25,33 @@ from raftflow.proto.workflow.v1 import service_pb2_grpc
 
 pytestmark = pytest.mark.cluster
 
-LEASE_S = 30.0
+LEASE_S, DECISION_S = 30.0, 10.0
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    """For tests that kill nobody, each in a namespace of its own."""
+    with dev_cluster(tmp_path_factory.mktemp("handing_out") / "cluster") as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(shared: DevCluster) -> str:
+    return new_namespace(shared)
+
+
+def new_namespace(cluster: DevCluster) -> str:
+    name = f"n{uuid.uuid4().hex}"
+    cluster.call(cluster.leader(), "POST", "/api/namespaces", {"name": name})
+    return name
 
 
 @asynccontextmanager
-async def client(cluster: DevCluster, node: str) -> AsyncIterator[Client]:
-    async with aiohttp.ClientSession() as session:
+async def client(
+    cluster: DevCluster, node: str, namespace: str = "default"
+) -> AsyncIterator[Client]:
+    headers = {"X-Workflowd-Namespace": namespace}
+    async with aiohttp.ClientSession(headers=headers) as session:
         yield Client(session, f"http://{cluster.http(node)}")
 
 
@@ -40,21 +62,37 @@ def steps(count: int, **fields: Any) -> list[dict[str, Any]]:
     ]
 
 
-async def decision(to: Client, workflow_id: str, **headers: str) -> dict[str, Any]:
+async def decision(to: Client, workflow_id: str) -> dict[str, Any]:
     """Start a run and take its workflow task."""
-    await to.post("/api/workflow-types", {"workflow_types": ["Order"]}, **headers)
-    started = await to.post(
-        "/api/workflows", {"type": "Order", "workflow_id": workflow_id}, **headers
-    )
+    await to.post("/api/workflow-types", {"workflow_types": ["Order"]})
+    started = await to.post("/api/workflows", {"type": "Order", "workflow_id": workflow_id})
     assert started.status == 201
-    task = (await to.get("/api/workflow-tasks?types=Order", **headers)).json
+    task = (await to.get("/api/workflow-tasks?types=Order")).json
     assert task["workflow_id"] == workflow_id
     return {"workflow_id": workflow_id, "task_token": task["task_token"]}
 
 
-async def test_a_fan_out_is_shared_by_the_polls_that_wait(cluster: DevCluster) -> None:
-    first, second = cluster.followers()
-    async with client(cluster, first) as one, client(cluster, second) as two:
+@contextmanager
+def sent(
+    cluster: DevCluster, node: str, path: str, body: dict[str, Any], namespace: str = "default"
+) -> Iterator[None]:
+    """A request whose caller never reads the answer, and hangs up at the end."""
+    content = json.dumps(body).encode()
+    host, port = cluster.http(node).split(":")
+    with socket.create_connection((host, int(port))) as caller:
+        caller.sendall(
+            b"POST %s HTTP/1.1\r\nHost: n\r\nX-Workflowd-Namespace: %s\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (path.encode(), namespace.encode(), len(content), content)
+        )
+        yield
+
+
+async def test_a_fan_out_is_shared_by_the_polls_that_wait(
+    shared: DevCluster, namespace: str
+) -> None:
+    first, second = shared.followers()
+    async with client(shared, first, namespace) as one, client(shared, second, namespace) as two:
         task = await decision(one, "w")
         polls = [
             asyncio.create_task(each.get("/api/activity-tasks?activities=pay&max=5"))
@@ -65,33 +103,32 @@ async def test_a_fan_out_is_shared_by_the_polls_that_wait(cluster: DevCluster) -
         assert sorted(shares[0] + shares[1]) == list(range(1, 11))
 
 
-async def test_queues_and_namespaces_do_not_meet(cluster: DevCluster) -> None:
-    (node, _) = cluster.followers()
-    async with client(cluster, node) as to:
-        await to.post("/api/namespaces", {"name": "acme"})
-        here = await decision(to, "w")
-        there = await decision(to, "w", **{"X-Workflowd-Namespace": "acme"})
+async def test_queues_and_namespaces_do_not_meet(shared: DevCluster, namespace: str) -> None:
+    node = shared.followers()[0]
+    async with (
+        client(shared, node, namespace) as to,
+        client(shared, node, new_namespace(shared)) as elsewhere,
+    ):
+        here, there = await decision(to, "w"), await decision(elsewhere, "w")
         commands = [*steps(1), {**steps(2)[1], "task_queue": "red"}]
         await to.post("/api/workflow-tasks/complete", {**here, "commands": commands})
-        await to.post(
-            "/api/workflow-tasks/complete",
-            {**there, "commands": steps(1, input="acme")},
-            **{"X-Workflowd-Namespace": "acme"},
+        await elsewhere.post(
+            "/api/workflow-tasks/complete", {**there, "commands": steps(1, input="theirs")}
         )
         red = (await to.get("/api/activity-tasks?task_queue=red&max=9")).json["tasks"]
         plain = (await to.get("/api/activity-tasks?max=9")).json["tasks"]
-        acme = (
-            await to.get("/api/activity-tasks?max=9", **{"X-Workflowd-Namespace": "acme"})
-        ).json["tasks"]
+        theirs = (await elsewhere.get("/api/activity-tasks?max=9")).json["tasks"]
         assert [task["sequence"] for task in red] == [2]
         assert [(task["sequence"], task["input"]) for task in plain] == [(1, "")]
-        assert [(task["sequence"], task["input"]) for task in acme] == [(1, "acme")]
+        assert [(task["sequence"], task["input"]) for task in theirs] == [(1, "theirs")]
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-async def test_a_run_goes_through_in_answers_alone(cluster: DevCluster, role: str) -> None:
-    node = cluster.leader() if role == "leader" else cluster.followers()[0]
-    async with client(cluster, node) as to:
+async def test_a_run_goes_through_in_answers_alone(
+    shared: DevCluster, namespace: str, role: str
+) -> None:
+    node = shared.leader() if role == "leader" else shared.followers()[0]
+    async with client(shared, node, namespace) as to:
         task = await decision(to, "w")
         for number in range(1, 4):
             body = {
@@ -118,24 +155,72 @@ async def test_a_run_goes_through_in_answers_alone(cluster: DevCluster, role: st
         assert (await to.get("/api/workflows/w")).json["status"] == "COMPLETED"
 
 
-async def test_who_leaves_without_reading_the_answer_keeps_no_task(cluster: DevCluster) -> None:
-    node, other = cluster.followers()
-    async with client(cluster, node) as to, client(cluster, other) as elsewhere:
+async def test_who_leaves_without_reading_the_answer_keeps_no_task(
+    shared: DevCluster, namespace: str
+) -> None:
+    node, other = shared.followers()
+    async with client(shared, node, namespace) as to, client(shared, other, namespace) as elsewhere:
         task = await decision(to, "w")
-        body = json.dumps({**task, "commands": steps(1), "eager": {"worker_id": "gone"}}).encode()
-        host, port = cluster.http(node).split(":")
-        with socket.create_connection((host, int(port))) as caller:
-            caller.sendall(
-                b"POST /api/workflow-tasks/complete HTTP/1.1\r\nHost: n\r\n"
-                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                % (len(body), body)
-            )
+        body = {**task, "commands": steps(1), "eager": {"worker_id": "gone"}}
+        with sent(shared, node, "/api/workflow-tasks/complete", body, namespace):
             while not (await to.get("/api/workflows/w")).json["steps"]:
                 await asyncio.sleep(0.005)  # until the decision is applied, and its task granted
         begun = time.monotonic()
         work = (await elsewhere.get("/api/activity-tasks?activities=pay")).json
         assert (work["sequence"], work["attempt"]) == (1, 1)
         assert time.monotonic() - begun < LEASE_S / 3
+
+
+async def test_an_answer_that_dies_with_its_node_is_given_to_who_asks_again(
+    cluster: DevCluster,
+) -> None:
+    """Tasks were granted in it: of a decision, then of an activity. Each step has one attempt."""
+    complete_decision, complete_activity = (
+        f"/api/{kind}-tasks/complete" for kind in ("workflow", "activity")
+    )
+    for doomed, survivor in (
+        (cluster.followers()[0], cluster.leader()),
+        (cluster.leader(), cluster.followers()[0]),
+    ):
+        async with client(cluster, survivor) as to:
+            task = await decision(to, doomed)
+            wanted = {"worker_id": "w1", "request_id": f"{doomed}-1", "max": 2}
+            decided = {**task, "commands": steps(2), "eager": wanted}
+            with sent(cluster, doomed, complete_decision, decided):
+                while len((await to.get(f"/api/workflows/{doomed}")).json["steps"]) < 2:
+                    await asyncio.sleep(0.005)  # until it is applied
+                cluster.kill(doomed)
+            begun = time.monotonic()
+            assert (await to.post(complete_decision, decided)).json["activity_tasks"] == []
+            poll = f"/api/activity-tasks?worker_id=w1&max=2&request_id={doomed}-1"
+            works = (await to.get(poll)).json["tasks"]
+            assert sorted(work["sequence"] for work in works) == [1, 2]
+            assert {work["attempt"] for work in works} == {1}
+            assert time.monotonic() - begun < LEASE_S / 2
+
+            cluster.start_node(doomed)
+            cluster.wait_all_serve()
+            wanted = {"worker_id": "w1", "request_id": f"{doomed}-2"}
+            done = {
+                "workflow_id": doomed,
+                "lease_token": works[0]["lease_token"],
+                "output": "x",
+                "eager": wanted,
+            }
+            with sent(cluster, doomed, complete_activity, done):
+                while not any(
+                    step["status"] == "COMPLETED"
+                    for step in (await to.get(f"/api/workflows/{doomed}")).json["steps"]
+                ):
+                    await asyncio.sleep(0.005)
+                cluster.kill(doomed)
+            begun = time.monotonic()
+            assert (await to.post(complete_activity, done)).status == 200
+            poll = f"/api/workflow-tasks?worker_id=w1&request_id={doomed}-2"
+            assert (await to.get(poll)).json["workflow_id"] == doomed
+            assert time.monotonic() - begun < DECISION_S * 0.9
+            cluster.start_node(doomed)
+            cluster.wait_all_serve()
 
 
 async def test_a_stream_outlives_its_node(cluster: DevCluster) -> None:
@@ -192,7 +277,6 @@ async def test_a_broken_stream_leaves_nothing_behind(cluster: DevCluster) -> Non
         await to.post("/api/workflow-tasks/complete", {**task, "commands": steps(1)})
         await eventually(lambda: worker.tasks, "its task")
         worker.call.cancel()
-        await asyncio.sleep(0.2)
         task = await decision(to, "w2")
         await to.post("/api/workflow-tasks/complete", {**task, "commands": steps(1)})
         begun = time.monotonic()

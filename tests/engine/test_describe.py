@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import engine_harness as make
 from engine_harness import EngineHarness
 
@@ -10,12 +8,11 @@ from raftflow.engine.describe import (
     LeaseFate,
     activity_task,
     decision_task,
-    describe_run,
     lease_fate,
     waiting_on,
 )
 from raftflow.engine.limits import DEFAULT_LIMITS
-from raftflow.engine.state import RunStatus, StepKind, StepStatus, TaskState
+from raftflow.engine.state import StepKind, StepStatus, TaskState
 
 
 def busy() -> EngineHarness:
@@ -45,20 +42,18 @@ def test_a_decision_task_shows_all_that_happened() -> None:
     assert [signal.name for signal in task.signals] == ["later"]
 
 
-def test_a_view_stays_when_the_run_moves_on() -> None:
+def test_a_task_stays_as_it_is_when_the_run_moves_on() -> None:
     harness = busy()
     harness.grant_activity("w", 1)
     run = harness.run("w")
-    view = describe_run(run, run.signals.values())
-    run.status, run.steps[0].attempts = RunStatus.FAILED, 9
-    assert view.status is RunStatus.RUNNING
-    assert view.steps[0].attempts == 1
-    assert view.steps[0].worker_id == "w1"
-    assert [(wait.kind, wait.sequence) for wait in view.waiting_on] == [
-        ("WORKFLOW_TASK", 0),
-        ("ACTIVITY", 1),
-        ("TIMER", 2),
+    task = decision_task(run, DEFAULT_LIMITS)
+    run.steps[0].attempts = 9
+    assert [(step.status.name, step.attempts) for step in task.steps] == [
+        ("SCHEDULED", 1),
+        ("SCHEDULED", 0),
+        ("COMPLETED", 0),
     ]
+    assert task.steps[2] is run.steps[2]  # it has its result: nothing changes it any more
 
 
 def test_an_activity_task_has_what_the_worker_needs() -> None:
@@ -100,10 +95,8 @@ def test_what_arrived_is_no_result_yet() -> None:
     harness.do(make.complete_activity("w", token, b"paid"))
     run = harness.run("w")
     step = decision_task(run, DEFAULT_LIMITS).steps[0]
-    assert (step.status.name, step.output, step.task) == ("SCHEDULED", b"", TaskState.NONE)
-    view = describe_run(run, run.signals.values())
-    assert view.arrivals == 1
-    assert [(wait.kind, wait.arrived) for wait in view.waiting_on] == [
+    assert (step.status.name, step.output) == ("SCHEDULED", b"")
+    assert [(wait.kind, wait.arrived) for wait in waiting_on(run)] == [
         ("WORKFLOW_TASK", False),
         ("ACTIVITY", True),
         ("TIMER", False),
@@ -114,9 +107,7 @@ def test_what_arrived_is_no_result_yet() -> None:
 def test_what_a_decision_is_told_of_its_run() -> None:
     harness = EngineHarness()
     harness.register("Order")
-    attributes = (("city", '"Kiel"'),)
-    start = dataclasses.replace(make.start("w"), search_attributes=attributes, memo="{}")
-    harness.do(start)
+    harness.do(make.start("w"))
     harness.decide(
         "w",
         RecordMarker(step_name="v", sequence=1, marker="version", data=b"2"),
@@ -127,10 +118,9 @@ def test_what_a_decision_is_told_of_its_run() -> None:
     )
     harness.do(cancel)
     run = harness.run("w")
-    for view in (decision_task(run, DEFAULT_LIMITS), describe_run(run, ())):
-        assert (view.search_attributes, view.memo) == (attributes, "{}")
-        assert (view.cancel_requested_event_id, view.cancel_reason) == (4, "why")
-        assert view.cancel_requested_ms == make.BIRTH_MS
-        marker = view.steps[0]
-        assert (marker.kind, marker.marker, marker.output) == (StepKind.MARKER, "version", b"2")
-        assert (marker.status, marker.resolved_event_id) == (StepStatus.COMPLETED, 2)
+    task = decision_task(run, DEFAULT_LIMITS)
+    assert (task.cancel_requested_event_id, task.cancel_reason) == (4, "why")
+    assert task.cancel_requested_ms == make.BIRTH_MS
+    marker = task.steps[0]
+    assert (marker.kind, marker.marker, marker.output) == (StepKind.MARKER, "version", b"2")
+    assert (marker.status, marker.resolved_event_id) == (StepStatus.COMPLETED, 2)

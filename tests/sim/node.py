@@ -7,7 +7,7 @@ import random
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pysyncobj.node import Node as RaftNode
 from pysyncobj.transport import Transport
@@ -117,7 +117,7 @@ class SimNode:
         self.flush_again = False
         self.syncing = False
         self.fetching: str | None = None
-        self.copies: dict[str, State] = {}
+        self.copies: dict[str, Any] = {}
         self.inbox: list[Callable[[], None]] = []
         self.journal: WatchedJournal
         self.hard_state: HardState
@@ -325,8 +325,8 @@ class SimNode:
         copy = source.copies.get(manifest.snapshot_id)
         if not reachable or not source.alive or copy is None:
             return
-        if copy.index > self.state.index:
-            self.state = self.durable = copy
+        if manifest.index > self.state.index:
+            self._install(copy)
             self.world.checks.on_state(self)
             self.world.stats["snapshots installed"] += 1
             self.world.trace(f"{self.name} installs {manifest.snapshot_id}")
@@ -335,6 +335,9 @@ class SimNode:
             self.rng.random() * 0.003,
             lambda: self._installed(manifest),
         )
+
+    def _install(self, copy: Any) -> None:
+        self.state = self.durable = copy
 
     def _installed(self, manifest: SnapshotManifest) -> None:
         self.core.snapshot_installed(manifest.index, manifest.term)

@@ -13,22 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
-import conformance_async
-import conformance_sync
+from conformance_code import TYPES, VARIANTS, code_of, decode_of
 
 from raftflow.testing import DIES, HANGS, NOBODY, Environment, Run, takes
 from raftflow.testing.plan import Plan
 from raftflow_sdk import ActivityFailure, ActivityInfo, NondeterminismError, Worker
 
 SUITE = Path(__file__).resolve().parents[2] / "sdks" / "conformance"
-IMPLEMENTATIONS: Mapping[str, ModuleType] = {
-    "sync": conformance_sync,
-    "async": conformance_async,
-}
-
 Json = dict[str, Any]
 
 
@@ -218,23 +211,21 @@ def input_of(body: Json, field_name: str) -> bytes:
 def worker_of(implementation: str, variant_of: Callable[[str, str], str], **how: Any) -> Worker:
     """A worker with all workflows. Of those that change, ``variant_of`` (type, workflow id) says
     which code a run meets now."""
-    code = IMPLEMENTATIONS[implementation]
     worker = Worker(how.pop("addresses", ["http://127.0.0.1:1"]), **how)
-    for name, run in code.WORKFLOWS.items():
-        worker.workflow(name, decode="bytes" if name in code.BINARY else "text")(run)
-    for name, variants in code.VARIANTS.items():
+    for name in TYPES:
+        worker.workflow(name, decode=decode_of(name))(code_of(implementation, name))
+    for name in VARIANTS:
         if implementation == "async":
 
-            async def changing_async(
-                ctx: Any, name: str = name, variants: Any = variants
-            ) -> object:
-                return await variants[variant_of(name, ctx.workflow_id)](ctx)
+            async def changing_async(ctx: Any, name: str = name) -> object:
+                code = code_of(implementation, name, variant_of(name, ctx.workflow_id))
+                return await code(ctx)
 
             worker.workflow(name)(changing_async)
         else:
 
-            def changing(ctx: Any, name: str = name, variants: Any = variants) -> object:
-                return variants[variant_of(name, ctx.workflow_id)](ctx)
+            def changing(ctx: Any, name: str = name) -> object:
+                return code_of(implementation, name, variant_of(name, ctx.workflow_id))(ctx)
 
             worker.workflow(name)(changing)
     return worker
@@ -324,8 +315,7 @@ class InProcess:
         return None if run is None else run.describe()
 
     def runs(self, workflow_id: str) -> list[str]:
-        found = self.env.runs(workflow_id)
-        return [run.status for run in reversed(found)]
+        return [run.status for run in self.env.runs(workflow_id)]
 
     def executions(self, workflow_id: str, activity: str) -> int:
         return self._counts(workflow_id)[activity]

@@ -1,11 +1,9 @@
-"""The conformance workflows as `async def` functions: by type, and by variant."""
+"""The conformance workflows as `async def` functions; `conformance_code.TYPES` has their types."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from raftflow_sdk import (
     DEFAULT_VERSION,
@@ -294,48 +292,3 @@ async def impatient(ctx: AsyncContext) -> object:
     )
     winner = await ctx.race(helper, ctx.start_timer("limit", 0.3), cancel_rest=True)
     return await helper if winner is helper else "timeout"
-
-
-WORKFLOWS: Mapping[str, Callable[..., Any]] = {
-    "Saga": saga,
-    "Fails": fails,
-    "Uncaught": works,
-    "Retried": retried,
-    "Policy": policy,
-    "FanOut": fan_out,
-    "Settled": settled,
-    "Waves": waves,
-    "ActivityOrTimer": activity_or_timer,
-    "ThreeWays": three_ways,
-    "Approval": approval,
-    "SideEffect": side_effect,
-    "Clockwork": clockwork,
-    "Countdown": countdown,
-    "Drops": drops,
-    "Cancellable": cancellable,
-    "Stubborn": stubborn,
-    "Working": works,
-    "StartToClose": start_to_close,
-    "ScheduleToClose": schedule_to_close,
-    "ScheduleToStart": schedule_to_start,
-    "Leased": leased,
-    "Patient": patient,
-    "Resumed": resumed,
-    "Parent": parent,
-    "Careful": careful,
-    "Leaving": leaving,
-    "Impatient": impatient,
-    "Child": child,
-    "Collects": collects,
-    "Patience": patience,
-    "Echo": echo,
-    "Json": json_echo,
-    "Tagged": tagged,
-}
-
-VARIANTS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "Change": {"1": change_1, "2": change_2, "3": change_3}
-}
-
-# Input as bytes rather than text.
-BINARY = frozenset({"Echo"})

@@ -107,6 +107,7 @@ class OnCluster:
     ids: list[str] = field(default_factory=list)
 
     def start(self, body: Json) -> None:
+        self.ids.append(body["workflow_id"])
         self._post("", {**body, "workflow_id": self._id(body["workflow_id"])})
 
     def signal(self, workflow_id: str, body: Json) -> None:
@@ -139,6 +140,16 @@ class OnCluster:
 
     def told_cancelled(self, workflow_id: str, activity: str) -> bool:
         return (self._id(workflow_id), activity) in self.fleet.told
+
+    def story(self) -> Json:
+        """All that the cluster knows of this scenario's runs, for whoever reads of its failure."""
+        return {
+            each: {
+                "run": self.describe(each),
+                "history": self.fleet.call("GET", workflow_path(self._id(each), "/history")),
+            }
+            for each in self.ids
+        }
 
     def _post(self, path: str, body: Json) -> None:
         answer = self.fleet.call("POST", path or "/api/workflows", body)

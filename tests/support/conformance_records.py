@@ -9,6 +9,7 @@ from typing import Any
 
 import conformance
 from conformance import Json, Scenario
+from conformance_code import code_of, decode_of
 
 from raftflow.testing import Run
 from raftflow_sdk import payloads
@@ -87,15 +88,10 @@ def _pretty(document: Json) -> str:
 
 def check(document: Json, implementation: str) -> None:
     """Replay gives the recorded commands at each decision point."""
-    code = conformance.IMPLEMENTATIONS[implementation]
+    name = document["workflow_type"]
     for point in document["decisions"]:
-        name = document["workflow_type"]
-        if "variant" in point:
-            workflow = code.VARIANTS[name][point["variant"]]
-        else:
-            workflow = code.WORKFLOWS[name]
-        decode = "bytes" if name in code.BINARY else "text"
-        answer = decide(workflow, point["task"], decode=decode)
+        workflow = code_of(implementation, name, point.get("variant", ""))
+        answer = decide(workflow, point["task"], decode=decode_of(name))
         assert answer.get("replay_error_kind") == point.get("replay_error_kind"), answer
         ignored = document["not_compared"]
         decided = [_plain(command, ignored) for command in answer["commands"]]

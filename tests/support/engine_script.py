@@ -32,7 +32,7 @@ from raftflow.engine.commands import (
     UpsertSearchAttributes,
     WorkflowCommand,
 )
-from raftflow.engine.describe import step_view, waiting_on
+from raftflow.engine.describe import waiting_on
 from raftflow.engine.effects import HistoryGrew, StepResolved
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
 from raftflow.engine.limits import Limits
@@ -190,11 +190,10 @@ class _Script:
         results = [(name, getattr(run, name)) for name in ("output", "error", "error_type")]
         out += [f"  {name}: {self._value(name, value)}" for name, value in results if value]
         for step in run.steps:
-            view = step_view(step)
-            text = f"  step {view.sequence} {view.kind.name} {view.name} {view.status.name}"
+            text = f"  step {step.sequence} {step.kind.name} {step.name} {step.status.name}"
             for name in ("marker", "attempts", "output", "error", "error_type", "last_error"):
-                if getattr(view, name):
-                    text += f" {name}={self._value(name, getattr(view, name))}"
+                if getattr(step, name):
+                    text += f" {name}={self._value(name, getattr(step, name))}"
             out.append(text)
         out += [
             f"  signal {s.event_id} {s.name}={s.payload.decode()}" for s in run.signals.values()

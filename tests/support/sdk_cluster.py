@@ -204,7 +204,7 @@ class FakeCluster:
     ) -> Any:
         for run, step in self.handed.pop(query.get("request_id", ""), ()):
             self._give_back(run, step)
-        first = self._poll(take, gone)
+        first = self._poll(take, gone, min(self.park, int(query.get("wait", 25_000)) / 1000))
         most = int(query.get("max", 1))
         if first is None or most == 1:
             return first

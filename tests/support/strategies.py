@@ -13,53 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import engine_harness as make
+from decision_programs import ATTRIBUTES, NAMES, Operation, fan_out, program
 from engine_harness import EngineHarness
 from hypothesis import strategies as st
 
 from raftflow.engine import commands as cmd
 from raftflow.engine.commands import (
-    AwaitSignal,
     Command,
-    CompleteWorkflow,
-    FailWorkflow,
     IdConflictPolicy,
     IdReusePolicy,
     StartTimer,
-    WorkflowCommand,
 )
 from raftflow.engine.effects import DeliverTask
 from raftflow.engine.ids import RunKey
 from raftflow.engine.rejections import Done, Granted, Reason, Rejection
 from raftflow.engine.retry import RetryPolicy
-from raftflow.engine.state import Run, RunStatus, StepStatus, TaskState
+from raftflow.engine.state import Run, RunStatus, TaskState
 
 WORKFLOWS = ("a", "b", "c")
 NAMESPACES = ("default", "default", "default", "other", "missing")
-NAMES = ("go", "stop")
 ADVANCES_MS = (0, 0, 0, 1, 50, 5_000, 40_000, 700_000)
 _SOON = 4  # the last position of those that no lease outlasts
-RETRIES = (
-    RetryPolicy(),
-    RetryPolicy(max_attempts=3),
-    RetryPolicy(max_attempts=0, initial_backoff_ms=100, max_backoff_ms=1_000),
-    RetryPolicy(max_attempts=4, initial_backoff_ms=7, non_retryable_error_types=("Fatal",)),
-)
-ATTRIBUTES: tuple[cmd.Attributes, ...] = (
-    (),
-    (("city", '"Kiel"'), ("amount", "12")),
-    (("city", "null"),),
-    (("vip", "true"),),
-)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operation:
-    """``kind`` picks the wish; the small numbers pick among what there is."""
-
-    kind: int
-    a: int
-    b: int
-    c: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -343,7 +317,7 @@ class Player:
         command = make.complete_decision(
             run.key.workflow_id,
             run.decision.token,
-            *(self._fan_out() if self.crowded and not run.steps else self._program(run, op)),
+            *(fan_out() if self.crowded and not run.steps else program(run, op)),
             namespace=run.key.namespace,
             replay_error="broken" if op.b == 11 else "",
             nondeterminism=op.c % 2 == 0,
@@ -481,76 +455,6 @@ class Player:
 
     def forget(self, op: Operation) -> Command:
         return cmd.ForgetRequests(before_ms=self.harness.time_ms + op.a - 5, limit=op.b)
-
-    def _program(self, run: Run, op: Operation) -> list[WorkflowCommand]:
-        """A few commands; now and then with a wrong sequence or something after the end."""
-        out: list[WorkflowCommand] = []
-        sequence = len(run.steps) + (1 if op.b != 10 else 3)
-        for n in range(op.b % 4):
-            choice = (op.c + 4 * n) % 14
-            if choice > 9:
-                out.append(self._about_steps(run, op, sequence, choice))
-                sequence += isinstance(out[-1], cmd.RecordMarker)
-                continue
-            if choice < 4:
-                retry = RETRIES[(op.a + n) % len(RETRIES)]
-                out.append(
-                    make.activity(
-                        sequence,
-                        "act",
-                        input=b"in",
-                        retry=retry,
-                        start_to_close_ms=(0, 0, 40)[op.c % 3],
-                        schedule_to_close_ms=(0, 0, 0, 300)[op.a % 4],
-                        schedule_to_start_ms=(0, 0, 200)[op.b % 3],
-                    )
-                )
-            elif choice < 6:
-                out.append(AwaitSignal(step_name="w", sequence=sequence, signal_name=NAMES[n % 2]))
-            elif choice < 8:
-                out.append(
-                    cmd.StartChildWorkflow(
-                        step_name="c",
-                        sequence=sequence,
-                        workflow_type="Order" if op.b != 9 else "Unknown",
-                        workflow_id=("", "", "kid", "a")[op.a % 4],
-                        input=b"in",
-                        task_queue="",
-                        parent_close_policy=cmd.ParentClosePolicy((op.a + n) % 3),
-                    )
-                )
-            else:
-                delay_ms = (0, 30, 5_000)[op.a % 3]
-                out.append(StartTimer(step_name="t", sequence=sequence, delay_ms=delay_ms))
-            sequence += 1
-        nothing_left = not any(step.status is StepStatus.SCHEDULED for step in run.steps)
-        if op.c > 9 or (nothing_left and not out):
-            out.append(CompleteWorkflow(output=b"ok"))
-        elif op.c == 9:
-            out.insert(op.a % (len(out) + 1), FailWorkflow(error="no", cancelled=op.b == 1))
-        elif op.c == 8 and op.a < 4:
-            out.append(cmd.ContinueAsNew(input=b"more", execution_timeout_ms=-(op.b % 2)))
-        return out
-
-    def _fan_out(self) -> list[WorkflowCommand]:
-        out: list[WorkflowCommand] = [
-            make.activity(n, "act", retry=RETRIES[n % 2]) for n in range(1, 7)
-        ]
-        out += [StartTimer(step_name="t", sequence=n, delay_ms=40 * (n - 6)) for n in range(7, 10)]
-        return [*out, AwaitSignal(step_name="w", sequence=10, signal_name=NAMES[0])]
-
-    def _about_steps(self, run: Run, op: Operation, sequence: int, choice: int) -> WorkflowCommand:
-        """What needs no worker: a step cancelled (mostly an open one), a marker, attributes."""
-        if choice == 10:
-            return cmd.UpsertSearchAttributes(attributes=ATTRIBUTES[op.a % 4])
-        if choice == 11:
-            marker = "cancel" if run.cancel_requested_event_id else "version"
-            return cmd.RecordMarker(step_name="m", sequence=sequence, marker=marker, data=b"1")
-        steps = [s for s in run.steps if s.status is StepStatus.SCHEDULED] or run.steps
-        if not steps or op.b == 7:
-            return cmd.CancelStep(step_name="t", sequence=sequence - 1)
-        step = steps[op.a % len(steps)]
-        return cmd.CancelStep(step_name=step.name, sequence=step.sequence, reason="why")
 
 
 _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (

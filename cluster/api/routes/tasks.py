@@ -11,6 +11,7 @@ from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import common, tasks
 from raftflow.cluster.api.limits import (
     MAX_NAMES,
+    MAX_POLL_MS,
     MAX_TASKS_PER_POLL,
     check_id,
     check_payload,
@@ -33,6 +34,7 @@ from raftflow.cluster.api.schema import (
     POLL_REQUEST_ID,
     REQUEST_ID,
     SENTENCE,
+    TOKEN,
     TYPE_NAME,
     Object,
     array,
@@ -47,6 +49,7 @@ from raftflow.engine.ids import DEFAULT_TASK_QUEUE
 
 _POLL = {"worker_id": OPTIONAL_ID, "task_queue": OPTIONAL_ID, "request_id": POLL_REQUEST_ID}
 _MAX = integer(1, MAX_TASKS_PER_POLL, default=1)
+_WAIT = integer(0, MAX_POLL_MS, default=MAX_POLL_MS)
 _NAMED = array(ID, MAX_NAMES)
 EAGER_ACTIVITIES = Object(fields={"activities": _NAMED, **_POLL, "max": _MAX})
 EAGER_DECISION = Object(fields={"types": _NAMED, **_POLL})
@@ -75,6 +78,10 @@ def _poll(request: Request, query: dict[str, str], names: str) -> Poll:
     )
 
 
+def _wait_ms(query: dict[str, str]) -> int:
+    return number(query, "wait", MAX_POLL_MS, least=0, most=MAX_POLL_MS)
+
+
 def _eager(request: Request, fields: Fields, takes: Object, names: str) -> Poll | None:
     """What the caller of a completion takes in its answer."""
     value = fields.values.get("eager")
@@ -101,7 +108,8 @@ def _handed_out(found: Sequence[Any], poll: Poll, view: Callable[[Any], Any]) ->
 async def poll_decision(request: Request) -> Answer:
     query = request.query()
     poll = _poll(request, query, "types")
-    return _handed_out(await tasks.poll_decision(request.node, poll), poll, views.decision_task)
+    found = await tasks.poll_decision(request.node, poll, timeout_ms=_wait_ms(query))
+    return _handed_out(found, poll, views.decision_task)
 
 
 async def complete_decision(request: Request) -> Answer:
@@ -125,7 +133,8 @@ async def complete_decision(request: Request) -> Answer:
 async def poll_activity(request: Request) -> Answer:
     query = request.query()
     poll = _poll(request, query, "activities")
-    return _handed_out(await tasks.poll_activity(request.node, poll), poll, views.activity_task)
+    found = await tasks.poll_activity(request.node, poll, timeout_ms=_wait_ms(query))
+    return _handed_out(found, poll, views.activity_task)
 
 
 async def complete_activity(request: Request) -> Answer:
@@ -144,7 +153,7 @@ async def complete_activity(request: Request) -> Answer:
             workflow_id=fields.identifier("workflow_id"),
             step_name=fields.identifier("step_name", ""),
             sequence=fields.integer("sequence", 0),
-            lease_token=fields.identifier("lease_token"),
+            lease_token=fields.token("lease_token"),
             failed=failed,
             output=output or b"",
             error=fields.text("error"),
@@ -169,7 +178,7 @@ async def heartbeat(request: Request) -> Answer:
         request.node,
         namespace=request.namespace,
         workflow_id=fields.identifier("workflow_id"),
-        lease_token=fields.identifier("lease_token"),
+        lease_token=fields.token("lease_token"),
         worker_id=fields.identifier("worker_id", ""),
         details=details,
     )
@@ -179,7 +188,7 @@ async def heartbeat(request: Request) -> Answer:
 # What they take. The commands of a decision are described where they are read.
 
 _BODY_ID = {"request_id": REQUEST_ID}
-_LEASE = {"workflow_id": ID, "lease_token": ID}
+_LEASE = {"workflow_id": ID, "lease_token": TOKEN}
 
 REGISTER_TYPES = Route(
     name="RegisterWorkflowTypes",
@@ -200,7 +209,7 @@ POLL_DECISION = Route(
     name="PollWorkflowTask",
     handler=poll_decision,
     summary="Wait for a workflow task; with `max` above 1, for several.",
-    query=Object(fields={"types": NAMES, **_POLL, "max": _MAX}),
+    query=Object(fields={"types": NAMES, **_POLL, "max": _MAX, "wait": _WAIT}),
     answers={200: {"anyOf": [ref("WorkflowTask"), ref("WorkflowTasks")]}, 204: None},
     polls=True,
 )
@@ -230,7 +239,7 @@ POLL_ACTIVITY = Route(
     name="PollTask",
     handler=poll_activity,
     summary="Wait for an activity task; with `max` above 1, for several.",
-    query=Object(fields={"activities": NAMES, **_POLL, "max": _MAX}),
+    query=Object(fields={"activities": NAMES, **_POLL, "max": _MAX, "wait": _WAIT}),
     answers={200: {"anyOf": [ref("ActivityTask"), ref("ActivityTasks")]}, 204: None},
     polls=True,
 )

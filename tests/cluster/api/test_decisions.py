@@ -176,3 +176,10 @@ def test_grpc_has_the_same_commands() -> None:
             body = fields[kind].message_type.fields_by_name
             plain = {name for name in takes.takes.names if not name.endswith("_base64")}
             assert set(body) == plain - {"type"}, kind
+
+
+def test_the_servers_jitter_is_drawn_for_each_step(tmp_path: Path) -> None:
+    config = Config(data_dir=tmp_path, activities={"charge": ActivityPolicy(5, 200, jitter=0.25)})
+    drawn = [parse(config, command=activity("charge"))[0].retry for _ in range(20)]
+    assert {policy.jitter_milli for policy in drawn} == {250}
+    assert len({policy.jitter_seed for policy in drawn}) > 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 from raftflow.cluster.api.decisions import COMMANDS
 from raftflow.cluster.api.json_routes import templates
+from raftflow.engine.events import EventBody
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "protocol.md").read_text()
@@ -23,3 +26,10 @@ def test_every_command_and_grpc_call_is_documented() -> None:
         assert f"`{name}`" in TEXT, name
     for method in pb.DESCRIPTOR.services_by_name["WorkflowService"].methods:
         assert re.search(rf"\b{method.name}\b", TEXT), method.name
+
+
+def test_every_event_and_its_fields_are_documented() -> None:
+    renamed = {"retry": "retry_policy", "fire_at_ms": "fire_at", "started_ms": "started_at"}
+    for body in get_args(EventBody):
+        names = (f"`{renamed.get(field.name, field.name)}`" for field in fields(body))
+        assert f"| {body.__name__} | {', '.join(names)} |" in TEXT

@@ -1,8 +1,10 @@
-"""A task whose answer nobody read goes back; one that was read stays with its worker."""
+"""A task whose answer nobody read goes back; one that was read stays with its worker. What is no
+HTTP is refused in the words of the API."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import select
 import socket
 import sys
@@ -106,3 +108,40 @@ async def test_who_asks_again_has_read_the_last_answer(served: Served, client: C
     await settled(served)
     await asyncio.sleep(0)
     assert served.node.returned == []
+
+
+async def told(served: Served, *pieces: bytes) -> bytes:
+    """All that comes back, each piece having been read before the next; the server hangs up."""
+    address = served.services.config.http_addr
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    for piece in pieces:
+        writer.write(piece)
+        await asyncio.sleep(0.02)
+    async with asyncio.timeout(5):
+        heard = await reader.read()
+    writer.close()
+    return heard
+
+
+async def test_what_is_no_http_is_told_so_as_json(served: Served) -> None:
+    head, _, body = (await told(served, b"\x00\xff\r\n\r\n")).partition(b"\r\n\r\n")
+    assert b" 400 " in head
+    assert b"Content-Type: application/json" in head
+    answer = json.loads(body)
+    assert (answer["code"], answer["reason"]) == ("INVALID_ARGUMENT", "MALFORMED")
+    assert answer["error"].startswith("the request is not HTTP: Invalid method")
+    assert "xff" not in answer["error"]
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"2\r\n{}xx\r\n", b"0\r\nA: " + bytes(100_000)])
+@pytest.mark.parametrize("before", [b"", POLL.replace(b"workflow-tasks", b"ready")])
+async def test_a_body_that_breaks_off_ends_the_call_and_the_connection(
+    served: Served, before: bytes, rest: bytes
+) -> None:
+    """Also of a request that waits behind another one."""
+    head = b"POST /api/workflows HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\n"
+    begun = before + head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+    heard = await told(served, begun, rest)
+    assert heard.count(b"HTTP/1.1 ") == 1 + bool(before)
+    assert b"the body breaks off: " in heard
+    assert b"Connection: close" in heard

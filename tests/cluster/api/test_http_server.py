@@ -184,7 +184,7 @@ async def test_a_file_that_cannot_be_read_to_its_end_is_broken_off(
         return await intact(self, run, start=start, limit=1)
 
     monkeypatch.setattr(SingleNode, "events", events)
-    monkeypatch.setattr(runs, "_PAGE_BYTES", 1)
+    monkeypatch.setattr(runs, "PAGE_BYTES", 1)
     with pytest.raises(aiohttp.ClientPayloadError):
         await client.get("/api/workflows/w/history?format=binary")
     damaged = await client.get("/api/workflows/w/history?from=2")

@@ -14,6 +14,7 @@ from eventually import eventually
 from single_node import Served, SingleNode, config_for, services
 from stream_worker import StreamWorker
 
+from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.worker_stream import MAX_DEMANDS, WorkerStreams
 from raftflow.cluster.errors import Unavailable
 from raftflow.engine.commands import RegisterTypes, TerminateRun
@@ -202,6 +203,7 @@ class Wire:
     def __init__(self, node: SingleNode, data_dir: Any) -> None:
         self.incoming: asyncio.Queue[pb.WorkerMessage] = asyncio.Queue()
         self.written: list[pb.NodeMessage] = []
+        self.writing = False
         self.open = asyncio.Event()
         streams = WorkerStreams(services(node, config_for((1, 2, 3), data_dir)))
         self.serving = asyncio.create_task(
@@ -213,6 +215,7 @@ class Wire:
             yield await self.incoming.get()
 
     async def write(self, message: pb.NodeMessage) -> None:
+        self.writing = True
         await self.open.wait()
         self.written.append(message)
 
@@ -296,3 +299,18 @@ async def test_a_completion_goes_on_when_its_stream_has_gone(tmp_path: Any) -> N
     await eventually(lambda: len(node.returned) == 1, "the eager task is returned")
     assert node.harness.run("w").steps[0].output == b""
     assert node.harness.run("w").steps[0].resolved_event_id
+
+
+async def test_an_error_waits_for_the_message_that_is_being_written(tmp_path: Any) -> None:
+    """gRPC cannot end a call with a status meanwhile, and its worker would never hear of it."""
+    wire = Wire(SingleNode(), tmp_path)
+    wire.demand(1)
+    await eventually(lambda: wire.writing, "the outcome is being written")
+    wire.incoming.put_nowait(pb.WorkerMessage())
+    await eventually(wire.incoming.empty, "the bad message is read")
+    done, _ = await asyncio.wait({wire.serving}, timeout=0.05)
+    assert not done
+    wire.open.set()
+    with pytest.raises(ApiError, match="says nothing"):
+        await wire.serving
+    assert len(wire.written) == 1

@@ -34,23 +34,23 @@ def test_one_byte_at_a_time() -> None:
 
 def test_a_keepalive_is_no_payload() -> None:
     reader = FrameReader(max_bytes=10)
-    assert reader.feed(KEEPALIVE + frame(b"x") + KEEPALIVE) == [b"x"]
+    assert [*reader.feed(KEEPALIVE + frame(b"x") + KEEPALIVE)] == [b"x"]
 
 
 def test_a_giant_length_is_refused_before_its_bytes_arrive() -> None:
     reader = FrameReader(max_bytes=1_000)
     with pytest.raises(FrameError, match="limit 1000"):
-        reader.feed(HEADER.pack(1_001, 0))
+        list(reader.feed(HEADER.pack(1_001, 0)))
 
 
 def test_an_http_request_is_not_a_frame() -> None:
     with pytest.raises(FrameError):
-        FrameReader(max_bytes=64 << 20).feed(b"GET / HTTP/1.1\r\n\r\n")
+        list(FrameReader(max_bytes=64 << 20).feed(b"GET / HTTP/1.1\r\n\r\n"))
 
 
 def test_a_peer_address_that_is_an_http_port_is_told() -> None:
     with pytest.raises(FrameError, match="not the Raft port"):
-        FrameReader(max_bytes=4096).feed(b"HTTP/1.0 400 Bad Request\r\n")
+        list(FrameReader(max_bytes=4096).feed(b"HTTP/1.0 400 Bad Request\r\n"))
 
 
 def test_every_flipped_bit_is_noticed() -> None:
@@ -60,7 +60,7 @@ def test_every_flipped_bit_is_noticed() -> None:
         bad[bit // 8] ^= 1 << bit % 8
         reader = FrameReader(max_bytes=1_000)
         try:
-            received = reader.feed(bytes(bad))
+            received = list(reader.feed(bytes(bad)))
         except FrameError:
             continue
         # Only a longer claimed length is not an error yet: the rest has not come.
@@ -69,5 +69,15 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 def test_a_truncated_frame_stays_pending() -> None:
     reader = FrameReader(max_bytes=1_000)
-    assert reader.feed(frame(b"payload")[:-1]) == []
+    assert list(reader.feed(frame(b"payload")[:-1])) == []
     assert reader.pending_bytes == HEADER.size + 6
+
+
+def test_a_limit_that_a_payload_raises_holds_for_the_next_frame() -> None:
+    reader = FrameReader(max_bytes=5)
+    received = []
+    for payload in reader.feed(frame(b"hello") + frame(bytes(6))):
+        received.append(payload)
+        reader.max_bytes = 6
+    assert received == [b"hello", bytes(6)]
+    assert reader.pending_bytes == 0

@@ -32,6 +32,16 @@ async def test_a_frame_over_the_limit_after_the_handshake() -> None:
         writer.close()
 
 
+async def test_a_large_frame_right_behind_the_greeting() -> None:
+    large = bytes(handshake.MAX_HELLO_BYTES + 1)
+    async with meshed("n2", "n3") as peers:
+        call = hello_of("n2").to("n3", Purpose.RAFT)
+        _, writer = await asyncio.open_connection("127.0.0.1", peers["n3"].port)
+        writer.write(framed(handshake.encode(call)) + framed(large))
+        await eventually(lambda: ("n2", large) in peers["n3"].raft.frames)
+        writer.close()
+
+
 async def test_a_truncated_frame_says_so() -> None:
     async with meshed("n2", "n3") as peers:
         call = hello_of("n2").to("n3", Purpose.RAFT)

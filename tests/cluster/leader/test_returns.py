@@ -67,11 +67,29 @@ def test_of_a_predecessors_grants_those_that_nobody_was_told_of(
 
 def test_a_caller_that_asks_again_gives_back_what_its_broken_poll_got() -> None:
     world = World()
-    first = node_pb2.Poll(poll_id="aaaa.1", request_id="q")
+    first = node_pb2.Poll(poll_id="aaaa.1", request_id="q", namespace="default")
     token = format_token(TokenParts("default", "r", 1, nonce_for(first)))
     world.leases.hold(RUN, 1, token, 1_000, 0)
     world.returns.asked_again(first)  # announced once more, not asked again
     world.returns.asked_again(node_pb2.Poll(poll_id="bbbb.1"))  # someone else, without a name
     assert world.proposed == []
-    world.returns.asked_again(node_pb2.Poll(poll_id="bbbb.1", request_id="q"))
+    world.returns.asked_again(node_pb2.Poll(poll_id="bbbb.1", request_id="q", namespace="default"))
     assert world.proposed == [ReturnTask(namespace="default", workflow_id="w", token=token)]
+
+
+def test_who_asked_before_the_leases_were_known_gets_it_back_though_served_by_now() -> None:
+    """The poll is not asked once more: its caller has another task meanwhile, and another name."""
+    world = World()
+    world.returns.take_over()
+    first = node_pb2.Poll(namespace="default", poll_id="aaaa.1", request_id="q")
+    second = node_pb2.Poll(namespace="default", poll_id="bbbb.1", request_id="q")
+    world.returns.asked_again(first)
+    world.returns.asked_again(second)
+    lost, arrived = (
+        format_token(TokenParts("default", "r", number, nonce_for(poll)))
+        for number, poll in ((1, first), (2, second))
+    )
+    world.leases.hold(RUN, 1, lost, 1_000, 0)
+    world.leases.hold(RUN, 2, arrived, 1_000, 0)
+    world.returns.leases_known()
+    assert world.proposed == [ReturnTask(namespace="default", workflow_id="w", token=lost)]

@@ -9,7 +9,7 @@ import pytest
 from engine_harness import EngineHarness
 from engine_script import play, scripts
 
-from raftflow.engine.commands import IdReusePolicy, TerminateRun
+from raftflow.engine.commands import FEATURE_LEVEL, IdReusePolicy, TerminateRun
 from raftflow.engine.rejections import Done, Reason, Rejection, Started
 from raftflow.engine.state import Changes
 
@@ -61,13 +61,20 @@ def test_a_run_does_not_begin_anew_in_the_entry_that_forgets_it(harness: EngineH
     assert harness.rows.runs.keys() == {("default", "w", "r2")}
 
 
-def test_runs_that_an_older_release_did_not_count(harness: EngineHarness) -> None:
-    """Its newest runs say that none is older. The older ones can still go, and count for none."""
+@pytest.mark.parametrize("restarted", [False, True])
+def test_runs_of_an_older_release_count_on_every_node(
+    harness: EngineHarness, restarted: bool
+) -> None:
+    """Also on one that has had them in memory ever since."""
+    harness.feature_level = 1
     for run_id in ("r1", "r2"):
         harness.do(make.start("w", run_id=run_id, reuse=IdReusePolicy.ALLOW_DUPLICATE))
         harness.do(END)
-    key = harness.run("w").key
-    harness.rows.runs[key].older_runs = 0
-    harness.reload()
+    harness.feature_level = FEATURE_LEVEL
+    if restarted:
+        harness.reload()
+    refused = harness.do(make.delete("w", "r2"))
+    assert isinstance(refused, Rejection)
+    assert refused.reason is Reason.OLDER_RUNS_KEPT
     assert harness.do(make.delete("w", "r1")) == Done()
-    assert harness.run("w").older_runs == 0
+    assert harness.do(make.delete("w", "r2")) == Done()

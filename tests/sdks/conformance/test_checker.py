@@ -46,7 +46,18 @@ def test_a_replay_that_differs_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     path = conformance_records.FOLDER / "saga.completes.saga-1.json"
     document = json.loads(path.read_text())
     conformance_records.check(document, "sync")
-    changed = {**conformance_sync.WORKFLOWS, "Saga": never_tries_again}
-    monkeypatch.setattr(conformance_sync, "WORKFLOWS", changed)
+    monkeypatch.setattr(conformance_sync, "saga", never_tries_again)
     with pytest.raises(AssertionError, match="at 3 events"):
         conformance_records.check(document, "sync")
+
+
+def test_no_run_must_decide_faster_than_an_election() -> None:
+    """A run that ended before its first decision has no steps, which a busy machine can bring."""
+    starts = [
+        call["start"]
+        for scenario in conformance.scenarios()
+        for call in scenario.document["calls"]
+        if "start" in call
+    ]
+    limits = [each["execution_timeout_ms"] for each in starts if "execution_timeout_ms" in each]
+    assert min(limits) >= 5_000

@@ -6,10 +6,12 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import conformance
 import pytest
 from conformance_cluster import Fleet, OnCluster
+from conformance_code import IMPLEMENTATIONS
 from dev_cluster import DevCluster, dev_cluster, wait_for
 
 # In real time, many at once.
@@ -18,7 +20,7 @@ AT_ONCE = 24
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.parametrize("implementation", conformance.IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_all_scenarios_with_the_leader_killed_in_the_middle(
     implementation: str, tmp_path: Path
 ) -> None:
@@ -27,19 +29,21 @@ def test_all_scenarios_with_the_leader_killed_in_the_middle(
         fleet = Fleet(cluster, implementation, played)
         with fleet.worker:
             failures = _play_all(fleet, cluster)
-    assert not failures, json.dumps(failures, indent=1)
+    told = json.dumps(failures, indent=1)
+    assert not failures, f"{told}\n{cluster.logs()}"
 
 
-def _play_all(fleet: Fleet, cluster: DevCluster) -> dict[str, str]:
-    failures: dict[str, str] = {}
+def _play_all(fleet: Fleet, cluster: DevCluster) -> dict[str, Any]:
+    failures: dict[str, Any] = {}
     played: list[str] = []
     lock = threading.Lock()
 
     def play(prefix: str) -> None:
+        stage = OnCluster(fleet, prefix)
         try:
-            conformance.play(fleet.scenarios[prefix], OnCluster(fleet, prefix))
+            conformance.play(fleet.scenarios[prefix], stage)
         except Exception as error:  # noqa: BLE001 - all failures are told together
-            failures[prefix] = f"{type(error).__name__}: {error}"
+            failures[prefix] = {"error": f"{type(error).__name__}: {error}", **stage.story()}
         with lock:
             played.append(prefix)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import conformance
 import pytest
+from conformance_code import IMPLEMENTATIONS
 
 from raftflow.engine.invariants import problems
 
 
-@pytest.mark.parametrize("implementation", conformance.IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("scenario", conformance.scenarios(), ids=lambda each: each.name)
 def test_scenario(scenario: conformance.Scenario, implementation: str) -> None:
     stage = conformance.InProcess(scenario, implementation)

@@ -11,6 +11,7 @@ from pathlib import Path
 import conformance
 import conformance_records
 import pytest
+from conformance_code import IMPLEMENTATIONS, code_of, decode_of
 from history_fold import read_history
 
 from raftflow.cluster.api.views import history_event
@@ -31,7 +32,7 @@ def test_every_scenario_is_recorded(scenario: conformance.Scenario, rewrite: boo
         assert path.exists(), f"{path.name} is missing; --rewrite records it"
 
 
-@pytest.mark.parametrize("implementation", conformance.IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_replay_decides_as_recorded(path: Path, implementation: str) -> None:
     conformance_records.check(json.loads(path.read_text()), implementation)
@@ -45,15 +46,13 @@ def test_both_forms_tell_the_same(path: Path) -> None:
         assert {name: event[name] for name in was} == was
 
 
-@pytest.mark.parametrize("implementation", conformance.IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_replayer_agrees_with_the_history(path: Path, implementation: str) -> None:
     document = json.loads(path.read_text())
-    code = conformance.IMPLEMENTATIONS[implementation]
     name, last = document["workflow_type"], document["decisions"][-1]
-    workflow = code.VARIANTS[name][last["variant"]] if "variant" in last else code.WORKFLOWS[name]
-    decode = "bytes" if name in code.BINARY else "text"
-    replayer = Replayer({name: workflow}, decode=decode)
+    workflow = code_of(implementation, name, last.get("variant", ""))
+    replayer = Replayer({name: workflow}, decode=decode_of(name))
     for history in (document, path.with_suffix(".history")):
         replayed = replayer.check(history)
         assert replayed.run_id == document["run_id"]

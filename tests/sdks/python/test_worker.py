@@ -290,6 +290,19 @@ def test_stopping_does_not_wait_for_polls(cluster: FakeCluster, node: Node) -> N
     assert worker.stop(timeout=5)
 
 
+def test_stopping_does_not_wait_for_a_frozen_node(
+    cluster: FakeCluster, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_HANG_UP_PATIENCE", 0.05)
+    cluster.park, node.sees_hang_ups = 5.0, False
+    worker = saga_worker(node.address)
+    worker.start()
+    cluster.wait(lambda: sum("tasks" in path for _, path, _ in cluster.calls) == 4)
+    begun = time.monotonic()
+    assert worker.stop(timeout=4)  # nothing of ours runs any more
+    assert time.monotonic() - begun < 2
+
+
 @pytest.mark.slow
 def test_a_poll_that_is_refused_is_logged_and_tried_again(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
@@ -342,6 +355,16 @@ def test_wrong_registrations_are_refused() -> None:
         Worker(["http://127.0.0.1:1"]).start()
     with pytest.raises(ValueError, match="slot"):
         Worker(["http://127.0.0.1:1"], activity_slots=0)
+
+
+def test_what_is_registered_can_be_read() -> None:
+    worker = Worker(["http://127.0.0.1:1"])
+    worker.workflow("Order", decode="json")(order)
+    worker.activity("work")(lambda text: text)
+    assert (worker.workflows["Order"].run, worker.workflows["Order"].decode) == (order, "json")
+    assert list(worker.activities) == ["work"]
+    with pytest.raises(TypeError):
+        worker.workflows["Other"] = worker.workflows["Order"]  # type: ignore[index]
 
 
 PROGRAM = """

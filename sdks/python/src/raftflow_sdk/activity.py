@@ -54,18 +54,22 @@ class ActivityInfo:
 
         The worker keeps the lease by itself; code needs this for the details only.
         """
-        self._details = payloads.encode(details)
+        encoded = payloads.encode(details)
+        with self._lock:
+            self._details = encoded
         self._hasten(self)
 
     def take_details(self) -> bytes | None:
         """What was reported since the last beat."""
-        details, self._details = self._details, None
+        with self._lock:
+            details, self._details = self._details, None
         return details
 
     def put_back_details(self, details: bytes | None) -> None:
         """The beat did not arrive; what was reported meanwhile is newer."""
-        if self._details is None:
-            self._details = details
+        with self._lock:
+            if self._details is None:
+                self._details = details
 
     def lose(self, *, cancelled: bool) -> None:
         """The lease is gone: tell the code. Called by the worker."""

@@ -34,10 +34,12 @@ class Started:
 
 class Client:
     """Calls any node of the cluster. Each call is retried with the same `request_id` for
-    `retry_for` seconds, so that it takes effect once, whichever node answers.
+    `retry_for` seconds, so that it takes effect once, whichever node answers. All durations are
+    seconds.
 
-    It blocks; in asyncio code call it by `await asyncio.to_thread(client.start, "Order")`. Threads
-    may share one client.
+    Every call raises `ApiError` when the cluster refuses it (`NotFound`, `AlreadyExists`), and
+    `Unavailable` when no node answered in time. It blocks; in asyncio code call it by
+    `await asyncio.to_thread(client.start, "Order")`. Threads may share one client.
     """
 
     def __init__(

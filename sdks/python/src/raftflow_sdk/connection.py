@@ -260,7 +260,8 @@ class Connection:
                 news = str(err)
             else:
                 if answer.status not in _TRY_AGAIN:
-                    return _result(answer, request), maybe_applied or answer.repeated
+                    maybe_applied |= answer.repeated
+                    return _result(answer, request, maybe_applied), maybe_applied
                 maybe_applied |= answer.field("maybe_applied", answer.status in (502, 504))
                 news = f"{channel.address}: {answer.status} {answer.field('error', '')}"
             tried += 1
@@ -346,7 +347,7 @@ def _seconds(header: str | None) -> float:
         return 0.0
 
 
-def _result(answer: _Answer, request: _Request) -> Any:
+def _result(answer: _Answer, request: _Request, maybe_applied: bool) -> Any:
     if answer.status < 400:
         return answer.body
     kind = ApiError
@@ -362,4 +363,5 @@ def _result(answer: _Answer, request: _Request) -> Any:
         reason=answer.field("reason", ""),
         cancelled=bool(answer.field("cancelled", False)),
         run_id=answer.field("run_id", ""),
+        maybe_applied=maybe_applied,
     )

@@ -121,7 +121,8 @@ class RunFailed(RaftflowError):
 
 
 class ApiError(RaftflowError):
-    """The cluster refused a call."""
+    """The cluster refused a call. `maybe_applied` says whether an earlier try of it, whose answer
+    did not arrive, may have worked."""
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class ApiError(RaftflowError):
         reason: str = "",
         cancelled: bool = False,
         run_id: str = "",
+        maybe_applied: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -139,6 +141,7 @@ class ApiError(RaftflowError):
         self.reason = reason
         self.cancelled = cancelled
         self.run_id = run_id
+        self.maybe_applied = maybe_applied
 
 
 class NotFound(ApiError):

@@ -22,6 +22,7 @@ _WAS_PARKED = 5.0
 _REFUSED_PAUSE_CAP = 30.0
 # The server hands out no more at once.
 MOST_TASKS = 100
+WORKFLOW_TASKS, ACTIVITY_TASKS = "/api/workflow-tasks", "/api/activity-tasks"
 
 
 class Outage:

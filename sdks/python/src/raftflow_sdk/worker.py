@@ -9,21 +9,31 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
-from raftflow_sdk.activity import ActivityCode, ActivityInfo, check_code, failure
+from raftflow_sdk.activity import ActivityCode, ActivityInfo, check_code
+from raftflow_sdk.completions import Completions
 from raftflow_sdk.connection import Connection
-from raftflow_sdk.errors import ApiError, Unavailable
+from raftflow_sdk.errors import Unavailable
 from raftflow_sdk.leases import Heartbeats, Lease
 from raftflow_sdk.payloads import Decode
-from raftflow_sdk.poller import MOST_TASKS, Outage, Patience, Poller, tasks_of
+from raftflow_sdk.poller import (
+    ACTIVITY_TASKS,
+    MOST_TASKS,
+    WORKFLOW_TASKS,
+    Outage,
+    Patience,
+    Poller,
+)
 from raftflow_sdk.replay import Workflow, decide
 from raftflow_sdk.slots import Slots, Threads
 from raftflow_sdk.version import SDK
@@ -33,22 +43,22 @@ logger = logging.getLogger("raftflow_sdk")
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
-# The server hands a decision out again after 10 s; a later one would only be refused.
-_DECISION_PATIENCE = 10.0
 # Per kind of task. They ask different nodes, so that one node that hangs does not stop the worker.
 _POLLERS = 2
 # What comes with an answer goes ahead of what waits in the queue. After so many tasks in a row a
 # slot lets the others have their turn.
 _IN_A_ROW = 16
-_DECISIONS, _ACTIVITIES = "/api/workflow-tasks", "/api/activity-tasks"
-
+# For the answer to a poll that was hung up. A frozen node sends none.
+_HANG_UP_PATIENCE = 5.0
 
 # A task and the slots that one of is held for it.
 _Next = tuple[dict[str, Any], Slots]
 
 
 @dataclass(frozen=True, slots=True)
-class _WorkflowCode:
+class WorkflowCode:
+    """Registered code, with how it wants its input read."""
+
     run: Workflow
     decode: Decode
 
@@ -69,13 +79,16 @@ class Worker:
         namespace: str | None = None,
         worker_id: str | None = None,
         task_queue: str | None = None,
+        ssl_context: ssl.SSLContext | None = None,
         workflow_slots: int = 2,
         activity_slots: int = 8,
     ) -> None:
         if workflow_slots < 1 or activity_slots < 1:
             raise ValueError("a worker needs at least one slot of each kind")
         self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._connection = Connection(addresses, token=token, namespace=namespace)
+        self._connection = Connection(
+            addresses, token=token, namespace=namespace, ssl_context=ssl_context
+        )
         self._task_queue = {} if task_queue is None else {"task_queue": task_queue}
         self._workflow_slots = Slots(workflow_slots)
         self._activity_slots = Slots(activity_slots)
@@ -83,8 +96,9 @@ class Worker:
             workflow_slots + activity_slots, "raftflow-slot", self._connection.close
         )
         self._pollers: list[threading.Thread] = []
-        self._workflows: dict[str, _WorkflowCode] = {}
+        self._workflows: dict[str, WorkflowCode] = {}
         self._activities: dict[str, ActivityCode] = {}
+        self._completions = Completions(self._connection, self.worker_id, self._task_queue)
         self._heartbeats = Heartbeats(self._connection, self.worker_id)
         self._watchdog = Watchdog()
         self._stopping = threading.Event()
@@ -97,7 +111,7 @@ class Worker:
 
         def register(code: _F) -> _F:
             check_code(code, f"workflow {name!r}", "ctx")
-            self._workflows[name] = _WorkflowCode(code, decode)
+            self._workflows[name] = WorkflowCode(code, decode)
             return code
 
         return register
@@ -113,6 +127,16 @@ class Worker:
 
         return register
 
+    @property
+    def workflows(self) -> Mapping[str, WorkflowCode]:
+        """What is registered, by workflow type; to read."""
+        return MappingProxyType(self._workflows)
+
+    @property
+    def activities(self) -> Mapping[str, ActivityCode]:
+        """What is registered, by activity name; to read."""
+        return MappingProxyType(self._activities)
+
     def start(self) -> None:
         """Register with the cluster, waiting for it if need be, and begin to poll."""
         if self._pollers or self._stopping.is_set():
@@ -125,19 +149,20 @@ class Worker:
         self._watchdog.start()
         self._threads.start()
         if self._workflows:
-            self._poll(_DECISIONS, {"types": ",".join(self._workflows)}, self._workflow_slots)
+            self._poll(WORKFLOW_TASKS, {"types": ",".join(self._workflows)}, self._workflow_slots)
         if self._activities:
             names = {"activities": ",".join(self._activities)}
-            self._poll(_ACTIVITIES, names, self._activity_slots)
+            self._poll(ACTIVITY_TASKS, names, self._activity_slots)
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Take no new work, finish what runs; False when something still ran at the end."""
+        """Take no new work, finish what runs; False when something still ran after `timeout`
+        seconds. Its lease is not renewed any more."""
         self._stopping.set()
         self._connection.hang_up()
         self._workflow_slots.close()
         self._activity_slots.close()
         deadline = time.monotonic() + timeout
-        self._join(self._pollers, deadline)
+        self._join(self._pollers, min(deadline, time.monotonic() + _HANG_UP_PATIENCE))
         self._threads.close()
         finished = self._join(self._threads.threads, deadline)
         self._heartbeats.stop()
@@ -198,7 +223,8 @@ class Worker:
             thread.start()
 
     def _take(self, task: dict[str, Any], slots: Slots) -> None:
-        self._submit(task, slots)
+        if not self._submit(task, slots):
+            self._follow(task, slots)
 
     def _submit(self, task: dict[str, Any], slots: Slots) -> bool:
         return self._threads.submit(lambda: self._follow(task, slots))
@@ -232,73 +258,17 @@ class Worker:
             wanted = sum(self._is_ours(each) for each in body.get("commands") or ()) if eager else 0
             spare = self._activity_slots.reserve(min(wanted, MOST_TASKS) - own)
             if room := min(wanted, own + spare):
-                body["eager"] = self._eager(activities=list(self._activities), max=room)
-            found = self._deliver_decision(body)
+                body["eager"] = self._completions.eager(activities=list(self._activities), max=room)
+            found = self._completions.decided(body)
         finally:
             self._activity_slots.release(spare - max(0, len(found) - own))
             if not (own and found):
                 slots.release()
         return [(each, self._activity_slots) for each in found]
 
-    def _deliver_decision(self, body: dict[str, Any]) -> list[dict[str, Any]]:
-        """What came with the answer; a refusal ends in a line of log, or with the run."""
-        found, err = self._send_decision(body)
-        if err is not None and err.status == 413:
-            # It would be the same at every replay: end the run with the reason instead.
-            failure = {"type": "fail_workflow", "error": str(err), "error_type": "PayloadTooLarge"}
-            _, err = self._send_decision({**body, "commands": [failure], "eager": None})
-        if err is not None:
-            logger.error("decision of workflow %s refused: %s", body["workflow_id"], err)
-        return found
-
     def _is_ours(self, command: dict[str, Any]) -> bool:
         named = command.get("step_name") in self._activities
         return named and command["type"] == "schedule_activity" and not command.get("task_queue")
-
-    def _eager(self, **names: Any) -> dict[str, Any]:
-        """What a completion takes in its answer."""
-        request_id = uuid.uuid4().hex
-        return {**names, **self._task_queue, "worker_id": self.worker_id, "request_id": request_id}
-
-    def _send_decision(self, body: dict[str, Any]) -> tuple[list[dict[str, Any]], ApiError | None]:
-        """Deliver a decision: what came with the answer, and a refusal that somebody must know
-        of."""
-        try:
-            return self._complete(_DECISIONS, body, _DECISION_PATIENCE), None
-        except Unavailable as err:
-            # Whoever gets the task next decides the same.
-            logger.info("decision of workflow %s not delivered: %s", body["workflow_id"], err)
-        except ApiError as err:
-            if err.status not in (404, 409):
-                return [], err
-            logger.info("decision of workflow %s is stale: %s", body["workflow_id"], err)
-        return [], None
-
-    def _complete(
-        self, path: str, body: dict[str, Any], patience: float, *, again: bool = False
-    ) -> list[dict[str, Any]]:
-        """Report a task as done, and take what its ``eager`` asks for. ``again``: an earlier call
-        was given up."""
-        answer, broken = self._connection.settle(
-            "POST", f"{path}/complete", body, retry_for=patience
-        )
-        found = list(answer.get("activity_tasks", ()))
-        if "workflow_task" in answer:
-            found.append(answer["workflow_task"])
-        if (broken or again) and not found and body.get("eager"):
-            ask = _ACTIVITIES if path == _DECISIONS else _DECISIONS
-            found = self._ask_again(ask, body["eager"])
-        return found
-
-    def _ask_again(self, path: str, eager: dict[str, Any]) -> list[dict[str, Any]]:
-        """An answer was lost, and tasks may have been in it. A poll of the same name gives them
-        back, to us or to others; without it they would sit out their leases."""
-        query = {name: ",".join(it) if isinstance(it, list) else it for name, it in eager.items()}
-        try:
-            return tasks_of(self._connection.poll(path, query))
-        except (Unavailable, ApiError) as err:
-            logger.info("what a lost answer held comes back with its lease: %s", err)
-            return []
 
     def _execute(self, task: dict[str, Any], slots: Slots, eager: bool) -> list[_Next]:
         """Run one activity under its lease and report its outcome. Afterwards its slot is free, or
@@ -316,39 +286,12 @@ class Worker:
                     "lease_token": task["lease_token"],
                 }
                 if eager and self._workflows:
-                    body["eager"] = self._eager(types=list(self._workflows))
-                found, err = self._send_outcome(body | outcome, lease)
-                if err is not None and "error" not in outcome and err.status in (400, 413):
-                    # The step fails with the reason rather than run again until its lease ends.
-                    outcome = failure(str(err), "ResultRefused", non_retryable=True)
-                    found, err = self._send_outcome(body | outcome, lease)
-            if err is not None:
-                logger.error("outcome of activity %s refused: %s", task["step_name"], err)
+                    body["eager"] = self._completions.eager(types=list(self._workflows))
+                found = self._completions.performed(body, outcome, lease)
         finally:
             if not found:
                 slots.release()
         return [(each, slots) for each in found]
-
-    def _send_outcome(
-        self, body: dict[str, Any], lease: Lease
-    ) -> tuple[list[dict[str, Any]], ApiError | None]:
-        """Deliver an outcome until it is taken or the lease is over, which heartbeats put off."""
-        again = False
-        while True:
-            try:
-                return self._complete(_ACTIVITIES, body, lease.remaining(), again=again), None
-            except Unavailable as err:
-                again = True
-                if lease.remaining() == 0:
-                    where = f"{body['step_name']} of {body['workflow_id']}"
-                    logger.warning("result of %s lost with its lease: %s", where, err)
-                    return [], None
-            except ApiError as err:
-                if err.status not in (404, 409):
-                    return [], err
-                lease.lose(cancelled=err.cancelled)
-                logger.info("result of %s not wanted: %s", body["step_name"], err)
-                return [], None
 
 
 def _check_name(known: dict[str, Any], name: str, kind: str) -> None:

@@ -205,6 +205,9 @@ async def test_namespaces_change_their_retention(client: Client) -> None:
         reply = await client.call("PUT", f"/api/namespaces/{encoded}", body)
         assert (reply.status, reply.json) == (200, {"name": name, **body})
     listed = (await client.get("/api/namespaces")).json["namespaces"]
+    created = {each["name"]: each.get("created_at", "") for each in listed}
+    assert created.pop("default", "") == "", "nobody created it"
+    assert all(created.values())
     assert {each["name"]: each["retention_ms"] for each in listed} == {
         "..": 86_400_000,
         "default": 86_400_000,
@@ -263,4 +266,4 @@ async def test_a_result_that_waits_for_a_decision_says_so(client: Client) -> Non
     shown = (await client.get(PATH)).json
     (out, held) = shown["waiting_on"]
     assert out["detail"].endswith("; of what arrived since, 1 wait for it to end")
-    assert held["detail"] == "the decision that is out to end: the result is there and follows it"
+    assert held["detail"] == "its result is here: the next decision will see it"

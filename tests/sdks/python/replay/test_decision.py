@@ -107,6 +107,7 @@ def play(answers: list[Step]) -> list[tuple[list[Step], dict[str, Any]]]:
     return decisions
 
 
+@pytest.mark.slow
 @given(st.lists(outcomes, min_size=8, max_size=8))
 def test_any_prefix_of_a_history_decides_the_same(answers: list[Step]) -> None:
     decisions = play(answers)
@@ -117,6 +118,7 @@ def test_any_prefix_of_a_history_decides_the_same(answers: list[Step]) -> None:
         assert decide(order, task(longest[:length])) == body
 
 
+@pytest.mark.slow
 @given(st.lists(outcomes, min_size=8, max_size=8))
 def test_a_step_in_flight_adds_nothing(answers: list[Step]) -> None:
     for steps, body in play(answers)[:-1]:

@@ -1,15 +1,13 @@
 """The context of an `async def` workflow: the same calls, whose futures are awaited."""
 
 from collections.abc import Coroutine
-from datetime import datetime
 from typing import Any, TypeVar
 
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.replay.core import Replay
 from raftflow_sdk.replay.driver import Driver
 from raftflow_sdk.replay.futures import All, First, Future, SignalOrTimeout, Step
-from raftflow_sdk.replay.run import ParentClosePolicy, Run
-from raftflow_sdk.retry import RetryPolicy
+from raftflow_sdk.replay.run import Run
 
 T = TypeVar("T")
 
@@ -21,39 +19,11 @@ class AsyncContext(Run):
         super().__init__(replay, decode)
         self._driver = driver
 
-    def activity(
-        self,
-        name: str,
-        input: object = "",
-        *,
-        retry: RetryPolicy | None = None,
-        start_to_close_timeout: float | None = None,
-        schedule_to_close_timeout: float | None = None,
-        schedule_to_start_timeout: float | None = None,
-        task_queue: str | None = None,
-        priority: int | None = None,
-        decode: Decode = "text",
-    ) -> Future[Any]:
-        """The same as `start_activity`."""
-        return self.start_activity(
-            name,
-            input,
-            retry=retry,
-            start_to_close_timeout=start_to_close_timeout,
-            schedule_to_close_timeout=schedule_to_close_timeout,
-            schedule_to_start_timeout=schedule_to_start_timeout,
-            task_queue=task_queue,
-            priority=priority,
-            decode=decode,
-        )
-
-    def sleep(self, name: str, seconds: float) -> Future[None]:
-        """A durable timer."""
-        return self.start_timer(name, seconds)
-
-    def sleep_until(self, name: str, when: datetime) -> Future[None]:
-        """A durable timer that fires at a moment."""
-        return self.start_timer_until(name, when)
+    # What waits in a `def` workflow starts here, and is awaited when the code wants the result.
+    activity = Run.start_activity
+    sleep = Run.start_timer
+    sleep_until = Run.start_timer_until
+    child = Run.start_child
 
     def wait_for_signal(
         self,
@@ -74,28 +44,6 @@ class AsyncContext(Run):
         assert isinstance(signal, Step)
         assert isinstance(timer, Step)
         return SignalOrTimeout(self._replay, signal, timer)
-
-    def child(
-        self,
-        workflow_type: str,
-        input: object = "",
-        *,
-        name: str | None = None,
-        workflow_id: str | None = None,
-        task_queue: str | None = None,
-        parent_close_policy: ParentClosePolicy | None = None,
-        decode: Decode = "text",
-    ) -> Future[Any]:
-        """The same as `start_child`."""
-        return self.start_child(
-            workflow_type,
-            input,
-            name=name,
-            workflow_id=workflow_id,
-            task_queue=task_queue,
-            parent_close_policy=parent_close_policy,
-            decode=decode,
-        )
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine beside this one; it begins when this one waits.
