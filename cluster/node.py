@@ -44,7 +44,7 @@ from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
 from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch
+from raftflow.engine.commands import FEATURE_LEVEL, Batch
 from raftflow.engine.invariants import wakeup_problem
 from raftflow.engine.limits import Limits
 from raftflow.raftlog.journal import LogEntry
@@ -322,6 +322,7 @@ def _consensus_config(config: Config) -> ConsensusConfig:
         grpc=str(config.advertise_grpc_addr),
         metrics=str(config.advertise_metrics_addr),
         version=version("raftflow"),
+        feature_level=FEATURE_LEVEL,
         timing=Timing(
             heartbeat_ms=config.heartbeat_ms,
             election_min_ms=config.election_min_ms,

@@ -158,10 +158,6 @@ class Replica:
     def hot_runs(self) -> int:
         return len(self._hot)
 
-    @property
-    def hot_bytes(self) -> int:
-        return self._hot.size
-
     def subscribe(self, listener: Subscriber) -> None:
         """``listener(applied, batch)`` is called after each entry, in the order of subscribing."""
         self._subscribers.append(listener)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from raftflow.engine.limits import Limits
+from raftflow.engine.limits import USUAL_PRIORITY, Limits
 from raftflow.engine.retry import RetryPolicy
 
 # 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own).
@@ -343,7 +343,7 @@ class ScheduleActivity:
     start_to_close_timeout_ms: int = 0
     schedule_to_close_timeout_ms: int = 0
     schedule_to_start_timeout_ms: int = 0
-    priority: int = 3  # 1 (first) to 5 (last)
+    priority: int = USUAL_PRIORITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

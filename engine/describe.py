@@ -47,7 +47,8 @@ class WaitView:
     """One thing that an open run waits for. ``kind``: WORKFLOW_TASK (``task`` says whether it is
     queued, out with a worker, or pausing), ACTIVITY likewise, TIMER, SIGNAL, CHILD. ``sequence`` 0
     is the workflow task; ``due_ms`` is when a timer or a pause ends. ``arrived``: the step has its
-    result, which the code will see when the decision that is out has ended."""
+    result, which the code will see when the decision that is out has ended. ``refused``: why the
+    last answer to the workflow task was not taken."""
 
     kind: str
     step_name: str
@@ -59,6 +60,7 @@ class WaitView:
     signal_name: str = ""
     due_ms: int = 0
     arrived: bool = False
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,8 @@ def waiting_on(run: Run) -> tuple[WaitView, ...]:
         return ()
     waits = []
     if run.decision.state is not TaskState.NONE:
-        waits.append(_task_wait("WORKFLOW_TASK", "", 0, run.task_queue, run.decision))
+        decision = _task_wait("WORKFLOW_TASK", "", 0, run.task_queue, run.decision)
+        waits.append(replace(decision, refused=run.decision_refusal))
     waits += [_wait(step) for step in run.steps if step.status is StepStatus.SCHEDULED]
     return tuple(waits)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.ids import RunKey
+from raftflow.engine.limits import USUAL_PRIORITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class OfferActivity:
     attempt: int
     step_name: str
     task_queue: str
-    priority: int = 3
+    priority: int = USUAL_PRIORITY
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raftflow.engine.commands import Attributes, ParentClosePolicy
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.retry import RetryPolicy
 
 FORMAT_VERSION = 1
@@ -97,7 +98,7 @@ class StepScheduled:
     start_to_close_timeout_ms: int = 0
     schedule_to_close_timeout_ms: int = 0
     schedule_to_start_timeout_ms: int = 0
-    priority: int = 3
+    priority: int = USUAL_PRIORITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

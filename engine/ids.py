@@ -45,7 +45,7 @@ class TokenParts(NamedTuple):
     nonce: str
 
 
-def id_problem(field: str, value: str) -> str | None:
+def id_problem(field: str, value: str, most: int = MAX_ID_BYTES) -> str | None:
     """Return why ``value`` is not a valid id for ``field``, or None when it is one."""
     if not value:
         return f"{field} must not be empty"
@@ -53,8 +53,8 @@ def id_problem(field: str, value: str) -> str | None:
         size = len(value.encode("utf-8"))
     except UnicodeEncodeError:
         return f"{field} is not valid UTF-8"
-    if size > MAX_ID_BYTES:
-        return f"{field} has {size} bytes, the limit is {MAX_ID_BYTES}"
+    if size > most:
+        return f"{field} has {size} bytes, the limit is {most}"
     if _CONTROL_CHARACTER.search(value):
         return f"{field} contains a control character"
     return None

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 # The longest timer, timeout or retention (100 years): sums with it stay within 64 bits for ever.
 MAX_DURATION_MS = 100 * 365 * 24 * 3_600_000
+MAX_SEARCH_ATTRIBUTES = 100
+MAX_SEARCH_ATTRIBUTE_BYTES = 2 << 10
+# Of activities: 1 goes first. The usual one is what 0 stands for wherever it is written, for ever.
+FIRST_PRIORITY, USUAL_PRIORITY, LAST_PRIORITY = 1, 3, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from enum import IntEnum
 from raftflow.engine.commands import Attributes, ForgetRequests, ParentClosePolicy, TimerKind
 from raftflow.engine.events import Event
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.rejections import Answer
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 
@@ -109,7 +110,7 @@ class Step:
     # signal
     signal_name: str = ""
     # more of an activity: 1 is handed out first
-    priority: int = 3
+    priority: int = USUAL_PRIORITY
     # marker: version, side_effect or cancel; its data is the output
     marker: str = ""
     # child
@@ -194,6 +195,7 @@ class Run:
     leased_tasks: int = 0  # decision and activities out with workers: > 0 means RUNNING
     decision: Task = field(default_factory=Task)
     decision_failures: int = 0  # refused decisions in a row: their pause grows
+    decision_refusal: str = ""  # why the last of them was
     stale_decisions: int = 0  # stale decisions in a row
     suspended_reason: str = ""  # why an open run stands still (PAUSED, UNKNOWN)
     traceparent: str = ""

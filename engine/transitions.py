@@ -60,6 +60,7 @@ class DecisionRefused:
     """The worker's answer made no sense: queued again, after a pause unless it is the first."""
 
     pause_ms: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from typing import Any
 from raftflow.cluster.api.limits import check_id
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import Attributes
+from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTE_BYTES, MAX_SEARCH_ATTRIBUTES
 
-MAX_ATTRIBUTES = 100
-MAX_VALUE_BYTES = 2 << 10
 _EXACT = 1 << 53  # the integers that a float holds exactly
 
 _CANONICAL = json.JSONEncoder(
@@ -26,9 +25,10 @@ def parse_attributes(field: str, values: Any, *, removable: bool = False) -> Att
         return ()
     if not isinstance(values, dict):
         raise ApiError("INVALID_FIELD", f"{field} must be an object")
-    if len(values) > MAX_ATTRIBUTES:
+    if len(values) > MAX_SEARCH_ATTRIBUTES:
         raise ApiError(
-            "INVALID_FIELD", f"{field} has {len(values)} names, the limit is {MAX_ATTRIBUTES}"
+            "INVALID_FIELD",
+            f"{field} has {len(values)} names, the limit is {MAX_SEARCH_ATTRIBUTES}",
         )
     return tuple(
         (check_id(f"a name in {field}", name), _scalar(f"{field}.{name}", value, removable))
@@ -44,9 +44,10 @@ def _scalar(field: str, value: Any, removable: bool) -> str:
         raise ApiError("INVALID_FIELD", f"{field} must be {what}")
     text = canonical(field, value)
     size = len(text.encode())
-    if size > MAX_VALUE_BYTES:
+    if size > MAX_SEARCH_ATTRIBUTE_BYTES:
         raise ApiError(
-            "PAYLOAD_TOO_LARGE", f"{field} has {size} bytes, the limit is {MAX_VALUE_BYTES}"
+            "PAYLOAD_TOO_LARGE",
+            f"{field} has {size} bytes, the limit is {MAX_SEARCH_ATTRIBUTE_BYTES}",
         )
     return text
 

@@ -17,6 +17,7 @@ from raftflow.cluster.api.schema import (
     OPTIONAL_ID,
     SENTENCE,
     TEXT,
+    TOKEN,
     Object,
     Schema,
     array,
@@ -42,12 +43,11 @@ from raftflow.engine.commands import (
     UpsertSearchAttributes,
     WorkflowCommand,
 )
+from raftflow.engine.decide.marker import MARKERS
+from raftflow.engine.limits import FIRST_PRIORITY, LAST_PRIORITY, USUAL_PRIORITY
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 
 MAX_SEQUENCE = 1 << 31
-MARKERS = ("version", "side_effect", "cancel")
-PRIORITIES = (1, 5)
-DEFAULT_PRIORITY = 3
 _SEED_BITS = 63
 
 _RETRY = Object(
@@ -69,7 +69,7 @@ _RETRY = Object(
 # What answers a workflow task. `command` is one, `commands` are several.
 COMPLETION: Mapping[str, Schema] = {
     "workflow_id": ID,
-    "task_token": ID,
+    "task_token": TOKEN,
     "command": ref("Command"),
     "commands": array(ref("Command"), MAX_COMMANDS),
     "replay_error": SENTENCE,
@@ -83,7 +83,7 @@ def parse_token(fields: Fields, namespace: str) -> CompleteDecision:
     return CompleteDecision(
         namespace=namespace,
         workflow_id=fields.identifier("workflow_id"),
-        task_token=fields.identifier("task_token"),
+        task_token=fields.token("task_token"),
         commands=(),
     )
 
@@ -148,7 +148,7 @@ def _activity(fields: Fields, config: Config) -> WorkflowCommand:
         schedule_to_close_timeout_ms=fields.integer("schedule_to_close_timeout_ms", 0),
         schedule_to_start_timeout_ms=fields.integer("schedule_to_start_timeout_ms", 0),
         priority=fields.integer(
-            "priority", DEFAULT_PRIORITY, least=PRIORITIES[0], most=PRIORITIES[1]
+            "priority", USUAL_PRIORITY, least=FIRST_PRIORITY, most=LAST_PRIORITY
         ),
     )
 
@@ -270,7 +270,7 @@ COMMANDS: Mapping[str, CommandType] = {
         schedule_to_close_timeout_ms=integer(),
         schedule_to_start_timeout_ms=integer(),
         task_queue=OPTIONAL_ID,
-        priority=integer(*PRIORITIES, default=DEFAULT_PRIORITY),
+        priority=integer(FIRST_PRIORITY, LAST_PRIORITY, default=USUAL_PRIORITY),
     ),
     "start_timer": _of_step(_timer, "delay_ms", delay_ms=integer()),
     "await_signal": _of_step(_signal, "signal_name", signal_name=ID),

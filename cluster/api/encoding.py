@@ -65,12 +65,13 @@ async def _add_rows(pieces: list[bytes], rows: Rows) -> None:
         if count == _SLICE or size >= _SLICE_BYTES:
             await asyncio.sleep(0)
             count = size = 0
+        before = len(pieces)
         if isinstance(row, dict):
             await _add_object(pieces, row)  # rows within rows: those of a task in a list of tasks
         else:
             pieces.append(encode(row))
         count += 1
-        size += len(pieces[-1])
+        size += sum(map(len, pieces[before:]))
     pieces.append(b"]")
 
 

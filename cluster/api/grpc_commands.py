@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from raftflow.cluster.api.decisions import (
-    DEFAULT_PRIORITY,
-    MARKERS,
     MAX_SEQUENCE,
-    PRIORITIES,
     jittered,
     milli,
     policy_of,
@@ -38,6 +35,8 @@ from raftflow.engine.commands import (
     UpsertSearchAttributes,
     WorkflowCommand,
 )
+from raftflow.engine.decide.marker import MARKERS
+from raftflow.engine.limits import FIRST_PRIORITY, LAST_PRIORITY, USUAL_PRIORITY
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
@@ -80,13 +79,13 @@ def _activity(path: str, body: pb.ScheduleActivity, config: Config) -> WorkflowC
     def timeout(field: str) -> int:
         return number(f"{path}.{field}", getattr(body, field))
 
-    priority = body.priority or DEFAULT_PRIORITY
+    priority = body.priority or USUAL_PRIORITY
     return ScheduleActivity(
         **step,
         input=_bytes(path, body, "input", config),
         retry=retry,
         task_queue=optional_id(f"{path}.task_queue", body.task_queue),
-        priority=number(f"{path}.priority", priority, least=PRIORITIES[0], most=PRIORITIES[1]),
+        priority=number(f"{path}.priority", priority, least=FIRST_PRIORITY, most=LAST_PRIORITY),
         start_to_close_timeout_ms=timeout("start_to_close_timeout_ms"),
         schedule_to_close_timeout_ms=timeout("schedule_to_close_timeout_ms"),
         schedule_to_start_timeout_ms=timeout("schedule_to_start_timeout_ms"),

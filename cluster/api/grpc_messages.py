@@ -31,6 +31,7 @@ from raftflow.cluster.api.limits import (
     check_payload,
     check_poll_request,
     check_sentence,
+    check_token,
     check_types,
 )
 from raftflow.cluster.api.status import ApiError
@@ -254,7 +255,7 @@ def complete_activity(
         workflow_id=check_id("workflow_id", request.workflow_id),
         step_name=optional_id("step_name", request.step_name),
         sequence=number("sequence", request.sequence, most=MAX_SEQUENCE),
-        lease_token=check_id("lease_token", request.lease_token),
+        lease_token=check_token("lease_token", request.lease_token),
         failed=result == "error",
         output=check_payload("output", request.output, config.limits.payload_bytes),
         error=check_sentence("error", request.error),
@@ -266,7 +267,7 @@ def complete_activity(
 
 def check_heartbeat(request: pb.HeartbeatRequest, config: Config) -> None:
     check_id("workflow_id", request.workflow_id)
-    check_id("lease_token", request.lease_token)
+    check_token("lease_token", request.lease_token)
     optional_id("worker_id", request.worker_id)
     check_payload("details", request.details, config.limits.payload_bytes)
 
@@ -276,7 +277,7 @@ def decision_token(request: pb.CompleteWorkflowTaskRequest, namespace: str) -> C
     return CompleteDecision(
         namespace=namespace,
         workflow_id=check_id("workflow_id", request.workflow_id),
-        task_token=check_id("task_token", request.task_token),
+        task_token=check_token("task_token", request.task_token),
         commands=(),
     )
 

@@ -15,6 +15,7 @@ MAX_OFFSET = 10_000  # deeper pages go by cursor
 MAX_COMMANDS = 10_000
 MAX_NAMES = 1_000  # types or activities of one poll or registration
 MAX_TASKS_PER_POLL = 100
+MAX_TOKEN_BYTES = 4 << 10  # a token says its namespace, a name of any length, in base64
 MAX_POLL_MS = 25_000  # a long poll, waiting for a leader included, ends within 30 s
 MAX_GRPC_POLL_MS = 600_000  # a gRPC caller says itself how long it waits
 MAX_SENTENCE_BYTES = 64 << 10  # error texts and reasons
@@ -24,6 +25,13 @@ _POLL_REQUEST = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 def check_id(field: str, value: str) -> str:
     problem = id_problem(field, value)
+    if problem is not None:
+        raise ApiError("INVALID_FIELD", problem)
+    return value
+
+
+def check_token(field: str, value: str) -> str:
+    problem = id_problem(field, value, MAX_TOKEN_BYTES)
     if problem is not None:
         raise ApiError("INVALID_FIELD", problem)
     return value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from raftflow.cluster.api.limits import MAX_SENTENCE_BYTES
+from raftflow.cluster.api.limits import MAX_SENTENCE_BYTES, MAX_TOKEN_BYTES
 from raftflow.engine.ids import MAX_ID_BYTES
 from raftflow.engine.limits import MAX_DURATION_MS
 
@@ -23,6 +23,7 @@ ID: Schema = {
     "maxLength": MAX_ID_BYTES,
     "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
 }
+TOKEN: Schema = {**ID, "maxLength": MAX_TOKEN_BYTES}
 # An absent id may also be written as "".
 OPTIONAL_ID: Schema = {**ID, "minLength": 0, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
 REQUEST_ID: Schema = {

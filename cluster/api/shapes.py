@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from raftflow.cluster.api.attributes import MAX_ATTRIBUTES
 from raftflow.cluster.api.decisions import COMMANDS
 from raftflow.cluster.api.schema import (
     COUNT,
@@ -21,11 +20,11 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import TABLE
+from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
 from raftflow.engine.state import RunStatus, StepKind, StepStatus
 
-_ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_ATTRIBUTES}
+_ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
-_ANY: Schema = {}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from raftflow.cluster.api.limits import MAX_NAMES, check_id, check_sentence
+from raftflow.cluster.api.limits import MAX_NAMES, check_id, check_sentence, check_token
 from raftflow.cluster.api.payloads import take_payload
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.limits import MAX_DURATION_MS
@@ -74,7 +74,16 @@ class Fields:
             raise self.bad(name, "must be a string")
         return check_sentence(self.path + name, value)
 
-    def identifier(self, name: str, default: str | None = None) -> str:
+    def token(self, name: str) -> str:
+        return self.identifier(name, check=check_token)
+
+    def identifier(
+        self,
+        name: str,
+        default: str | None = None,
+        *,
+        check: Callable[[str, str], str] = check_id,
+    ) -> str:
         """An id; with ``default`` it may be absent or empty."""
         value = self.values.get(name)
         if default is not None and (value is None or value == ""):
@@ -83,7 +92,7 @@ class Fields:
             raise self.bad(name, "is required")
         if not isinstance(value, str):
             raise self.bad(name, "must be a string")
-        return check_id(self.path + name, value)
+        return check(self.path + name, value)
 
     def integer(
         self,

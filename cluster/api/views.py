@@ -219,11 +219,10 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
 
 
 def namespace(record: NamespaceRecord) -> dict[str, Any]:
-    return {
-        "name": record.name,
-        "retention_ms": record.retention_ms,
-        "created_at": timestamp(record.created_ms),
-    }
+    view: dict[str, Any] = {"name": record.name, "retention_ms": record.retention_ms}
+    if record.created_ms:  # nobody created `default`
+        view["created_at"] = timestamp(record.created_ms)
+    return view
 
 
 # ---- parts --------------------------------------------------------------------------------------
@@ -322,6 +321,11 @@ def wait_detail(wait: WaitView) -> str:
     """One clause for people: what has to happen."""
     if wait.arrived:
         return "its result is here: the next decision will see it"
+    detail = _wait_detail(wait)
+    return f"{detail}; the last one was refused: {wait.refused}" if wait.refused else detail
+
+
+def _wait_detail(wait: WaitView) -> str:
     what = f"attempt {wait.attempt}" if wait.kind == "ACTIVITY" else "decision"
     match wait.task:
         case TaskState.QUEUED:

@@ -50,7 +50,7 @@ def list_(client: Client, printer: Printer) -> None:
     printer.rows(
         ("namespace", "keeps closed runs", "created"),
         [
-            (each["name"], _kept(each["retention_ms"]), printer.moment(each["created_at"]))
+            (each["name"], _kept(each["retention_ms"]), printer.moment(each.get("created_at", "")))
             for each in found["namespaces"]
         ],
     )

@@ -4,7 +4,6 @@ if __name__ != "raftflow.cluster.codec":
     raise ImportError("import this package as raftflow.cluster.codec")
 
 from raftflow.cluster.codec.commands import (
-    FEATURE_LEVEL,
     SCHEMA_VERSION,
     UndecodableEntry,
     decode_command,
@@ -22,7 +21,6 @@ from raftflow.cluster.codec.replies import (
 from raftflow.cluster.codec.shapes import UnknownValue
 
 __all__ = [
-    "FEATURE_LEVEL",
     "SCHEMA_VERSION",
     "UndecodableEntry",
     "UnknownValue",

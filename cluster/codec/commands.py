@@ -25,8 +25,8 @@ from raftflow.cluster.codec.shapes import (
 )
 from raftflow.cluster.codec.values import LIMITS, retry_in
 from raftflow.engine import commands as c
-from raftflow.engine.commands import FEATURE_LEVEL as FEATURE_LEVEL
-from raftflow.engine.limits import DEFAULT_LIMITS, Limits
+from raftflow.engine.commands import FEATURE_LEVEL
+from raftflow.engine.limits import DEFAULT_LIMITS, USUAL_PRIORITY, Limits
 from raftflow.proto.raftflow.internal.v1 import entry_pb2 as pb
 
 SCHEMA_VERSION = 1
@@ -50,7 +50,7 @@ _WORKFLOW_COMMANDS: OneOf[c.WorkflowCommand] = OneOf(
             c.ScheduleActivity,
             pb.ScheduleActivity,
             retry=retry_in("retry"),
-            priority=usually("priority", 3),
+            priority=usually("priority", USUAL_PRIORITY),
         ),
         "start_timer": member(c.StartTimer, pb.StartTimer),
         "await_signal": member(c.AwaitSignal, pb.AwaitSignal),

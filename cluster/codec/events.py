@@ -6,6 +6,7 @@ from raftflow.cluster.codec.shapes import OneOf, enum, member, pairs, usually
 from raftflow.cluster.codec.values import retry_in
 from raftflow.engine import events as e
 from raftflow.engine.commands import ParentClosePolicy
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.proto.workflow.v1 import history_pb2 as pb
 
 _BODIES: OneOf[e.EventBody] = OneOf(
@@ -30,7 +31,7 @@ _BODIES: OneOf[e.EventBody] = OneOf(
             e.StepScheduled,
             pb.StepScheduled,
             retry=retry_in("retry"),
-            priority=usually("priority", 3),
+            priority=usually("priority", USUAL_PRIORITY),
         ),
         "step_completed": member(e.StepCompleted, pb.StepCompleted),
         "step_failed": member(e.StepFailed, pb.StepFailed),

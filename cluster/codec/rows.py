@@ -13,6 +13,7 @@ from raftflow.cluster.codec.shapes import UnknownValue, pairs
 from raftflow.cluster.codec.values import ANSWERS, RETRY
 from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.ids import RunKey
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.retry import NO_RETRY
 from raftflow.engine.state import (
     NamespaceRecord,
@@ -36,7 +37,6 @@ _STEP_KIND = {int(item): item for item in StepKind}
 _STEP_STATUS = {int(item): item for item in StepStatus}
 _TASK_STATE = {int(item): item for item in TaskState}
 _PARENT_CLOSE = {int(item): item for item in ParentClosePolicy}
-_PRIORITY = 3  # the usual one, which is not written
 _ATTRIBUTES = pairs("search_attributes")
 
 
@@ -70,6 +70,8 @@ def encode_run(run: Run, run_no: int) -> bytes:
     if run.decision_failures or run.stale_decisions:
         row.decision_failures = run.decision_failures
         row.stale_decisions = run.stale_decisions
+    if run.decision_refusal:
+        row.decision_refusal = run.decision_refusal
     if run.suspended_reason:
         row.suspended_reason = run.suspended_reason
     if run.traceparent or run.tracestate:
@@ -125,6 +127,7 @@ def decode_run(data: bytes) -> tuple[int, Run, bool]:
         leased_tasks=row.leased_tasks,
         decision=_take_task(row.decision),
         decision_failures=row.decision_failures,
+        decision_refusal=row.decision_refusal,
         stale_decisions=row.stale_decisions,
         suspended_reason=row.suspended_reason,
         traceparent=row.traceparent,
@@ -196,7 +199,7 @@ def _put_activity(row: Any, step: Step) -> None:
         row.schedule_to_close_timeout_ms = step.schedule_to_close_timeout_ms
     if step.schedule_to_start_timeout_ms:
         row.schedule_to_start_timeout_ms = step.schedule_to_start_timeout_ms
-    if step.priority != _PRIORITY:
+    if step.priority != USUAL_PRIORITY:
         row.priority = step.priority
     _put_task(row.task, step.task)
 
@@ -237,7 +240,7 @@ def decode_step(data: bytes) -> tuple[Step, bool]:
         task=_take_task(row.task),
         fire_at_ms=row.fire_at_ms,
         signal_name=row.signal_name,
-        priority=row.priority or _PRIORITY,
+        priority=row.priority or USUAL_PRIORITY,
         marker=row.marker,
         workflow_type=row.workflow_type,
         workflow_id=row.workflow_id,

@@ -25,7 +25,7 @@ from raftflow.engine.commands import (
     TimerKind,
 )
 from raftflow.engine.ids import RunKey, parse_token
-from raftflow.engine.state import Run, TaskState
+from raftflow.engine.state import Run, RunStatus, TaskState
 
 # The run as applied so far, when it is in memory; "" asks for the id's newest.
 FindRun = Callable[[str, str, str], Run | None]
@@ -109,5 +109,7 @@ def _holds(run: Run, sequence: int, token: str) -> bool:
 
 def _decision(run: Run | None) -> list[QueuedTask]:
     if run is None or not run.open or run.decision.state is not TaskState.NONE:
+        return []
+    if run.status is RunStatus.PAUSED:
         return []
     return [QueuedTask(run.key, 0, 0, run.workflow_type, run.task_queue)]

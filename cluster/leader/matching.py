@@ -17,11 +17,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from raftflow.engine.ids import RunKey
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 TaskKey = tuple[RunKey, int]  # sequence 0 is the run's decision
 ANY = ""  # the index name of polls that take any task of their queue
-USUAL_PRIORITY = 3
+_PLACES_LEFT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,19 @@ class _WaitingPoll:
 
 
 @dataclass(slots=True)
+class _Line:
+    """Tasks of one name. ``heap`` may hold places of some that wait no more; ``waiting`` of it do,
+    and one at least: a line in which nobody waits is gone."""
+
+    heap: list[_Place] = field(default_factory=list)
+    waiting: int = 0
+
+
+@dataclass(slots=True)
 class _Queue:
-    tasks: dict[str, list[_Place]] = field(default_factory=dict)  # name -> heap
+    """Of one in which neither tasks nor polls wait nothing is kept."""
+
+    tasks: dict[str, _Line] = field(default_factory=dict)  # by name
     polls: dict[str, dict[str, None]] = field(default_factory=dict)  # name -> poll ids, in order
 
 
@@ -76,6 +88,7 @@ class Matching:
         self._tasks: dict[TaskKey, _Place] = {}
         self._polls: dict[str, _WaitingPoll] = {}
         self._open: set[str] = set()  # polls that got tasks and may get more
+        self._depths = {True: 0, False: 0}  # of activities, of decisions
         self._arrivals = 0
 
     @property
@@ -84,7 +97,7 @@ class Matching:
 
     def depth(self, *, activities: bool) -> int:
         """How many tasks wait for a poll."""
-        return sum(1 for _, sequence in self._tasks if (sequence != 0) is activities)
+        return self._depths[activities]
 
     def offer(self, tasks: Iterable[QueuedTask]) -> list[Match]:
         """Tasks are queued, all at once."""
@@ -92,6 +105,7 @@ class Matching:
         for task in tasks:
             known = self._tasks.get(task.key)
             if known is None or known[2].attempt < task.attempt:
+                self.withdraw(task.key)  # an attempt that is over
                 left.append(task)
         matches = self.claim(left)
         taken = {match.task.key for match in matches}
@@ -104,26 +118,28 @@ class Matching:
         """Polls for tasks that are about to be queued. What gets none is left out."""
         matches = []
         for task in sorted(tasks, key=_priority):
-            poll_id = self._next_poll(self._queue(task.queue_key), task.name)
+            queue = self._queues.get(task.queue_key)
+            poll_id = None if queue is None else self._next_poll(queue, task.name)
             if poll_id is not None:
                 matches.append(self._matched(task, poll_id))
         return matches
 
     def withdraw(self, key: TaskKey) -> None:
-        # Its place in the heap is skipped when it is reached.
-        self._tasks.pop(key, None)
+        place = self._tasks.get(key)
+        if place is not None:
+            self._dequeue(place[2])
 
     def park(self, node: str, poll: node_pb2.Poll) -> list[Match]:
         """A poll waits; it gets the first of the tasks that it takes."""
         if poll.poll_id in self._polls:
             return []
         self._polls[poll.poll_id] = _WaitingPoll(node, poll, max(1, poll.max))
-        queue = self._queue(_queue_of(poll))
+        queue = self._queues.setdefault(_queue_of(poll), _Queue())
         for name in poll.names or (ANY,):
             queue.polls.setdefault(name, {})[poll.poll_id] = None
         matches = []
         while poll.poll_id in self._polls and (task := self._first_task(queue, poll)) is not None:
-            del self._tasks[task.key]
+            self._dequeue(task)
             matches.append(self._matched(task, poll.poll_id))
         return matches
 
@@ -132,13 +148,15 @@ class Matching:
         if waiting is None:
             return
         self._open.discard(poll_id)
-        queue = self._queue(_queue_of(waiting.poll))
+        key = _queue_of(waiting.poll)
+        queue = self._queues[key]
         for name in waiting.poll.names or (ANY,):
             ids = queue.polls.get(name)
             if ids is not None:
                 ids.pop(poll_id, None)
                 if not ids:
                     del queue.polls[name]
+        self._drop_if_idle(key)
 
     def seal(self) -> None:
         """What was matched is on its way into the log: its polls take no more."""
@@ -155,18 +173,40 @@ class Matching:
         self._tasks.clear()
         self._polls.clear()
         self._open.clear()
-
-    def _queue(self, key: QueueKey) -> _Queue:
-        queue = self._queues.get(key)
-        if queue is None:
-            queue = self._queues[key] = _Queue()
-        return queue
+        self._depths = {True: 0, False: 0}
 
     def _enqueue(self, task: QueuedTask) -> None:
         self._arrivals += 1
         place = (task.priority, self._arrivals, task)
         self._tasks[task.key] = place
-        heapq.heappush(self._queue(task.queue_key).tasks.setdefault(task.name, []), place)
+        self._depths[task.sequence != 0] += 1
+        queue = self._queues.setdefault(task.queue_key, _Queue())
+        line = queue.tasks.setdefault(task.name, _Line())
+        line.waiting += 1
+        heapq.heappush(line.heap, place)
+
+    def _dequeue(self, task: QueuedTask) -> None:
+        """Its place in the heap goes when it is reached, or when most places are such: where nobody
+        polls none is reached."""
+        del self._tasks[task.key]
+        self._depths[task.sequence != 0] -= 1
+        queue = self._queues[task.queue_key]
+        line = queue.tasks[task.name]
+        line.waiting -= 1
+        if not line.waiting:
+            del queue.tasks[task.name]
+            self._drop_if_idle(task.queue_key)
+        elif len(line.heap) > 2 * line.waiting + _PLACES_LEFT:
+            line.heap = [place for place in line.heap if self._waits(place)]
+            heapq.heapify(line.heap)
+
+    def _waits(self, place: _Place) -> bool:
+        return self._tasks.get(place[2].key) is place
+
+    def _drop_if_idle(self, key: QueueKey) -> None:
+        queue = self._queues[key]
+        if not queue.tasks and not queue.polls:
+            del self._queues[key]
 
     def _next_poll(self, queue: _Queue, name: str) -> str | None:
         # Polls that name the task come first: the others may take anything later.
@@ -179,14 +219,14 @@ class Matching:
 
     def _first_task(self, queue: _Queue, poll: node_pb2.Poll) -> QueuedTask | None:
         best: _Place | None = None
-        for name in poll.names or list(queue.tasks):
-            heap = queue.tasks.get(name)
-            while heap and self._tasks.get(heap[0][2].key) is not heap[0]:
-                heapq.heappop(heap)
-            if not heap:
-                queue.tasks.pop(name, None)
-            elif best is None or heap[0] < best:
-                best = heap[0]
+        for name in poll.names or queue.tasks:
+            line = queue.tasks.get(name)
+            if line is None:
+                continue
+            while not self._waits(line.heap[0]):
+                heapq.heappop(line.heap)
+            if best is None or line.heap[0] < best:
+                best = line.heap[0]
         return best[2] if best is not None else None
 
     def _matched(self, task: QueuedTask, poll_id: str) -> Match:
@@ -196,10 +236,10 @@ class Matching:
             self.unpark(poll_id)
         else:
             self._open.add(poll_id)
-            line = self._queue(task.queue_key).polls
+            lines = self._queues[task.queue_key].polls
             for name in (task.name, ANY):
-                if poll_id in line.get(name, ()):
-                    line[name][poll_id] = line[name].pop(poll_id)  # behind those that got none
+                if poll_id in lines.get(name, ()):
+                    lines[name][poll_id] = lines[name].pop(poll_id)  # behind those that got none
         return Match(task, waiting.node, waiting.poll)
 
 

@@ -9,6 +9,7 @@ from raftflow.cluster.store.errors import CorruptRecord
 from raftflow.engine.commands import Attributes
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey, WorkflowKey
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.state import RequestRecord, Run, RunStatus
 
 # A page has room for so many bytes of records or labels, and for one row more: payloads, memos and
@@ -95,7 +96,7 @@ class OpenTask:
     leased: bool
     token: str
     duration_ms: int
-    priority: int = 3
+    priority: int = USUAL_PRIORITY
 
 
 @dataclass(frozen=True, slots=True)

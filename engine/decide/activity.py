@@ -17,6 +17,7 @@ from raftflow.engine.decide.plan import Plan, Planned, duration_problem, invalid
 from raftflow.engine.events import StepCompleted, StepFailed, StepScheduled
 from raftflow.engine.evolve.activity import outcome_of_failure, outcome_of_success
 from raftflow.engine.ids import id_problem
+from raftflow.engine.limits import FIRST_PRIORITY, LAST_PRIORITY
 from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.retry import MAX_BACKOFF_MS, backoff_ms, may_retry, policy_problem
 from raftflow.engine.state import Run, Step, StepStatus, TaskState
@@ -35,7 +36,7 @@ def schedule(plan: Plan, command: ScheduleActivity) -> Planned:
     )
     if problem:
         return invalid(problem)
-    if not 1 <= command.priority <= 5:
+    if not FIRST_PRIORITY <= command.priority <= LAST_PRIORITY:
         return invalid(f"priority is {command.priority}, it must be 1 (first) to 5 (last)")
     scheduled = StepScheduled(
         step_name=command.step_name,

@@ -10,10 +10,8 @@ from raftflow.engine.decide.plan import Plan, Planned, invalid, over_limit
 from raftflow.engine.events import SearchAttributesUpserted
 from raftflow.engine.evolve.attributes import merged
 from raftflow.engine.ids import id_problem
+from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTE_BYTES, MAX_SEARCH_ATTRIBUTES
 from raftflow.engine.rejections import Rejection
-
-MAX_NAMES = 100
-MAX_VALUE_BYTES = 2 << 10
 
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -35,11 +33,13 @@ def refused(before: Attributes, upserted: Attributes) -> Rejection | None:
     for name, value in upserted:
         if problem := id_problem("search attribute", name):
             return invalid(problem)
-        if problem := text_too_large(f"search attribute {name!r}", value, MAX_VALUE_BYTES):
+        if problem := text_too_large(
+            f"search attribute {name!r}", value, MAX_SEARCH_ATTRIBUTE_BYTES
+        ):
             return over_limit(problem)
         if not _SCALAR.fullmatch(value):
             return invalid(f"search attribute {name!r} is not a string, number or boolean")
     count = len(merged(before, upserted))
-    if count > MAX_NAMES:
-        return over_limit(f"search attributes: {count} names, the limit is {MAX_NAMES}")
+    if count > MAX_SEARCH_ATTRIBUTES:
+        return over_limit(f"search attributes: {count} names, the limit is {MAX_SEARCH_ATTRIBUTES}")
     return None

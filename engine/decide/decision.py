@@ -31,6 +31,7 @@ from raftflow.engine.decide.context import (
 from raftflow.engine.digest import of_parts
 from raftflow.engine.events import WorkflowFailed
 from raftflow.engine.evolve.arrivals import PATIENCE
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import (
@@ -46,6 +47,7 @@ REPLAY_ERROR_TYPE = "ReplayError"
 # The first refused answer is offered again at once; then the pause doubles.
 _REFUSED_PAUSE_MS = 250
 _MAX_REFUSED_PAUSE_MS = 10_000
+_SHOWN_CHARACTERS = 1_000  # of why it was refused
 # A run that its code cannot replay is tried again, so that a fixed deployment heals it.
 _PARKED_PAUSE_MS = 10_000
 _MAX_PARKED_PAUSE_MS = 60_000
@@ -68,12 +70,12 @@ def complete(ctx: Context, command: CompleteDecision) -> Verdict:
         return Verdict(rejection, run, (DecisionStaled(),))
     if command.unreadable:
         rejection = Rejection(reason=Reason.INVALID_COMMAND, message=command.unreadable)
-        return Verdict(rejection, run, (_refusal(run),))
+        return _refused(ctx, run, rejection)
     if command.replay_error:
         return _replay_failed(ctx, run, command)
     translated = workflow.translate(ctx, run, command.commands, command.new_run_id)
     if isinstance(translated, Rejection):
-        return Verdict(translated, run, (_refusal(run),))
+        return _refused(ctx, run, translated)
     if problem := workflow.history_problem(ctx, run, translated):
         rejection = Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
         return Verdict(rejection, run, (RunSuspended(problem),))
@@ -118,7 +120,7 @@ def _replay_failed(ctx: Context, run: Run, command: CompleteDecision) -> Verdict
     error, limit = command.replay_error, ctx.limits.max_payload_bytes
     if problem := text_too_large("replay_error", error, limit):
         rejection = Rejection(reason=Reason.LIMIT_EXCEEDED, message=problem)
-        return Verdict(rejection, run, (_refusal(run),))
+        return _refused(ctx, run, rejection)
     outcome = outcome_of(command)
     if command.nondeterminism:
         return Verdict(DONE, run, (RunParked(error, parked_pause_ms(run), outcome),))
@@ -126,11 +128,14 @@ def _replay_failed(ctx: Context, run: Run, command: CompleteDecision) -> Verdict
     return Verdict(DONE, run, (DecisionApplied(outcome), failed))
 
 
-def _refusal(run: Run) -> DecisionRefused:
+def _refused(ctx: Context, run: Run, rejection: Rejection) -> Verdict:
+    """Offered again; whoever looks at the run sees why. (The rows of release 0.1 do not say.)"""
     failures = run.decision_failures
-    if failures == 0:
-        return DecisionRefused(0)
-    return DecisionRefused(_growing(_REFUSED_PAUSE_MS, _MAX_REFUSED_PAUSE_MS, failures - 1))
+    pause_ms = 0
+    if failures > 0:
+        pause_ms = _growing(_REFUSED_PAUSE_MS, _MAX_REFUSED_PAUSE_MS, failures - 1)
+    reason = rejection.message[:_SHOWN_CHARACTERS] if ctx.feature_level >= RELEASE_0_2 else ""
+    return Verdict(rejection, run, (DecisionRefused(pause_ms, reason),))
 
 
 def _growing(first_ms: int, most_ms: int, failures: int) -> int:
@@ -148,7 +153,7 @@ def _parts(command: WorkflowCommand) -> tuple[str | bytes, ...]:
                 f"{retry.max_attempts} {retry.initial_backoff_ms} {retry.max_backoff_ms} "
                 f"{retry.backoff_coefficient_milli} {len(retry.non_retryable_error_types)}"
             )
-            if command.priority != 3 or retry.jitter_milli:  # release 0.1 knew neither
+            if command.priority != USUAL_PRIORITY or retry.jitter_milli:  # release 0.1 knew neither
                 numbers += f" {command.priority} {retry.jitter_milli}"
             named = (command.step_name, command.task_queue, *retry.non_retryable_error_types)
             return (numbers, command.input, *named)

@@ -8,12 +8,12 @@ from raftflow.engine.decide.plan import Plan, Planned, invalid, over_limit
 from raftflow.engine.events import MarkerRecorded
 
 CANCEL = "cancel"
-_MARKERS = ("version", "side_effect", CANCEL)
+MARKERS = ("version", "side_effect", CANCEL)
 
 
 def record(plan: Plan, command: RecordMarker) -> Planned:
-    if command.marker not in _MARKERS:
-        return invalid(f"marker is {command.marker!r}, it must be one of {', '.join(_MARKERS)}")
+    if command.marker not in MARKERS:
+        return invalid(f"marker is {command.marker!r}, it must be one of {', '.join(MARKERS)}")
     if problem := too_large("data", len(command.data), plan.ctx.limits.max_payload_bytes):
         return over_limit(problem)
     if command.marker == CANCEL and (problem := _cancel_problem(plan)):

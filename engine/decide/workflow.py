@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from raftflow.engine.commands import (
+    RELEASE_0_2,
     AwaitSignal,
     CancelStep,
     CompleteWorkflow,
@@ -104,7 +105,7 @@ def translate(
 def history_problem(ctx: Context, run: Run, events: Sequence[EventBody]) -> str | None:
     """Why the history may not grow by these. Its end always fits."""
     limits, growth = ctx.limits, len(events)
-    if not growth or (growth == 1 and isinstance(events[0], _ENDED)):
+    if not growth or _is_end(ctx, events):
         return None
     length = run.history_length + len(run.arrivals) + growth
     if length > limits.max_history_events:
@@ -112,6 +113,12 @@ def history_problem(ctx: Context, run: Run, events: Sequence[EventBody]) -> str 
     if run.history_bytes >= limits.max_history_bytes:
         return f"history: {run.history_bytes} bytes, the limit is {limits.max_history_bytes}"
     return None
+
+
+def _is_end(ctx: Context, events: Sequence[EventBody]) -> bool:
+    """What code records as it ends belongs to the end: after a graceful cancel the marker, and the
+    steps taken back. In entries of release 0.1 the end stands alone."""
+    return isinstance(events[-1], _ENDED) and (len(events) == 1 or ctx.feature_level >= RELEASE_0_2)
 
 
 def _step(plan: Plan, command: StepCommand) -> Planned:

@@ -74,6 +74,7 @@ def staled(rec: Recorder, run: Run, _move: DecisionStaled) -> None:
 
 def refused(rec: Recorder, run: Run, move: DecisionRefused) -> None:
     run.decision_failures += 1
+    run.decision_refusal = move.reason
     _release(rec, run)
     _pause(rec, run, move.pause_ms)
 
@@ -84,6 +85,7 @@ def applied(rec: Recorder, run: Run, move: DecisionApplied) -> None:
     task.last_outcome = move.outcome
     task.attempt = 0
     run.decision_failures = 0
+    run.decision_refusal = ""
     if not run.arrivals:  # else the pressure goes on
         run.stale_decisions = 0
     if run.status is RunStatus.UNKNOWN:
@@ -104,6 +106,7 @@ def parked(rec: Recorder, run: Run, move: RunParked) -> None:
         task.last_token = task.token
         task.last_outcome = move.outcome
     run.decision_failures += 1
+    run.decision_refusal = ""
     drop(rec, run, cancelled=False)
     run.status = RunStatus.UNKNOWN
     run.suspended_reason = move.reason

@@ -21,8 +21,6 @@ TYPE = "Order"
 HOUR_MS = 3_600_000
 # Only calls change runs here: nobody loses a task to the clock.
 CALM = {"RAFTFLOW_LEASE_MS": "1h", "RAFTFLOW_DECISION_TIMEOUT_MS": "1h"}
-CLOSED = ("COMPLETED", "FAILED", "TERMINATED", "CANCELLED", "TIMED_OUT", "CONTINUED_AS_NEW")
-STATUSES = ("RUNNING", "WAITING", "PAUSED", "UNKNOWN", *CLOSED)
 # A node on a busy machine; what is looked for is a loop that one call blocks for seconds.
 MAX_LOOP_LAG_S = 2.0
 # Of nothing but a bug: what gRPC, asyncio and our last lines of defence log.
@@ -44,15 +42,19 @@ def activity(sequence: int = 1, name: str = "charge") -> dict[str, Any]:
     return {"type": "schedule_activity", "step_name": name, "sequence": sequence, "input": "7"}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Stage:
     """Runs on a task queue of their own."""
 
     address: str
     name: str
-    facts: dict[str, Any] = field(default_factory=dict)  # workflow id -> what it was last
+    ids: tuple[str, ...] = ()  # of the runs that it was set with
+    facts: dict[str, Any] = field(default_factory=dict)  # workflow id -> what it was
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict)  # held, by workflow id
     activities: dict[str, dict[str, Any]] = field(default_factory=dict)
+    spent: dict[str, dict[str, Any]] = field(default_factory=dict)  # decisions held before
+    changed: set[str] = field(default_factory=set)  # by calls that were accepted
+    held: int = 0
 
     # ---- setting it ---------------------------------------------------------------------------
 
@@ -113,20 +115,44 @@ class Stage:
         self.decide({"type": "record_marker", "step_name": "c", "sequence": 2, "marker": "cancel"})
         late = self.start("late", execution_timeout_ms=1)
         wait_for("it times out", lambda: self.describe(late)["status"] == "TIMED_OUT")
-        for number in range(held):
-            self.start(f"decision {number}")
-            task = self.take_decision()
-            self.decisions[task["workflow_id"]] = task
-            self.run(f"activity {number}", activity())
-            task = self.take_activity()
-            self.activities[task["workflow_id"]] = task
-        self.look()
-
-    def look(self) -> None:
-        for workflow_id in self.ids():
+        for _ in range(held):
+            self.hold_decision()
+        for _ in range(held):
+            self.hold_activity()
+        for workflow_id in self.listed():
             self.facts[workflow_id] = self.seen(workflow_id)
+        self.ids = tuple(self.facts)
 
-    def ids(self) -> list[str]:
+    def hold_decision(self) -> None:
+        """One more; of a new run, or of one that was given back."""
+        self.held += 1
+        self.start(f"decision {self.held}")
+        task = self.take_decision()
+        self.decisions[task["workflow_id"]] = task
+        self.facts[task["workflow_id"]] = self.seen(task["workflow_id"])
+
+    def hold_activity(self) -> None:
+        self.held += 1
+        workflow_id = f"{self.name} activity {self.held}"
+        body = {"type": TYPE, "workflow_id": workflow_id, "task_queue": f"{self.name}'{self.held}"}
+        self.call("POST", "/api/workflows", body)
+        queue = quote(body["task_queue"])
+        task = self.call("GET", f"/api/workflow-tasks?task_queue={queue}")
+        self.complete(task, activity())
+        task = self.call("GET", f"/api/activity-tasks?task_queue={queue}")
+        self.activities[workflow_id] = task
+        self.facts[workflow_id] = self.seen(workflow_id)
+
+    def renew(self, workflow_id: str) -> None:
+        """A token that was used may be spent: another one takes its place."""
+        task = self.decisions.pop(workflow_id, None)
+        if task is not None:
+            self.spent[workflow_id] = task
+            self.hold_decision()
+        if self.activities.pop(workflow_id, None) is not None:
+            self.hold_activity()
+
+    def listed(self) -> list[str]:
         """Of this stage, newest first; not the child, whose end its parent hears of a little later
         than the caller."""
         path = f"/api/workflows?limit=1000&task_queue={quote(self.name)}"
@@ -154,10 +180,16 @@ class Stage:
         return shown
 
     def accepted(self, workflow_id: str) -> None:
-        """A call was not refused: the run may be another one now."""
-        self.facts[workflow_id] = self.seen(workflow_id)
+        """A call was not refused: the run goes its own way from now on."""
+        self.changed.add(workflow_id)
+        self.facts.pop(workflow_id, None)
+        self.renew(workflow_id)
 
     def refused(self, workflow_id: str) -> None:
+        self.must_be_same(workflow_id)
+        self.renew(workflow_id)
+
+    def must_be_same(self, workflow_id: str) -> None:
         if workflow_id in self.facts:
             seen, was = self.seen(workflow_id), self.facts[workflow_id]
             assert seen == was, f"a refused call changed {workflow_id!r}: {was} is now {seen}"
@@ -165,15 +197,16 @@ class Stage:
     def must_be_unchanged(self) -> None:
         """What no accepted call has named is what it was, and its tasks can still be done."""
         for workflow_id in self.facts:
-            self.refused(workflow_id)
+            self.must_be_same(workflow_id)
 
-    def must_be_pending(self, workflow_ids: set[str]) -> None:
+    def must_be_pending(self) -> None:
         """Held decisions of which no answer was accepted are there to be answered, by their token
         or, given back meanwhile, by that of the next poll."""
-        waiting = set(workflow_ids)
-        for workflow_id in workflow_ids:
+        held = self.spent | self.decisions
+        waiting = held.keys() - self.changed
+        for workflow_id in list(waiting):
             with contextlib.suppress(HttpError):
-                self.complete(self.decisions[workflow_id], timer())
+                self.complete(held[workflow_id], timer())
                 waiting.discard(workflow_id)
 
         def answered() -> bool:

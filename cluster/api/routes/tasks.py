@@ -34,6 +34,7 @@ from raftflow.cluster.api.schema import (
     POLL_REQUEST_ID,
     REQUEST_ID,
     SENTENCE,
+    TOKEN,
     TYPE_NAME,
     Object,
     array,
@@ -155,7 +156,7 @@ async def complete_activity(request: Request) -> Answer:
             workflow_id=fields.identifier("workflow_id"),
             step_name=fields.identifier("step_name", ""),
             sequence=fields.integer("sequence", 0),
-            lease_token=fields.identifier("lease_token"),
+            lease_token=fields.token("lease_token"),
             failed=failed,
             output=output or b"",
             error=fields.text("error"),
@@ -180,7 +181,7 @@ async def heartbeat(request: Request) -> Answer:
         request.node,
         namespace=request.namespace,
         workflow_id=fields.identifier("workflow_id"),
-        lease_token=fields.identifier("lease_token"),
+        lease_token=fields.token("lease_token"),
         worker_id=fields.identifier("worker_id", ""),
         details=details,
     )
@@ -190,7 +191,7 @@ async def heartbeat(request: Request) -> Answer:
 # What they take. The commands of a decision are described where they are read.
 
 _BODY_ID = {"request_id": REQUEST_ID}
-_LEASE = {"workflow_id": ID, "lease_token": ID}
+_LEASE = {"workflow_id": ID, "lease_token": TOKEN}
 
 REGISTER_TYPES = Route(
     name="RegisterWorkflowTypes",

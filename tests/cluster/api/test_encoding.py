@@ -43,6 +43,16 @@ async def test_long_lists_leave_room_for_others_however_deep_they_stand() -> Non
     assert turns >= 4 * 2  # each of the lists is written in three pieces
 
 
+async def test_many_tasks_of_middling_length_leave_room_too() -> None:
+    body = {"tasks": Rows(range(20), lambda _: {"steps": Rows(["x" * 1_000] * 99, str)})}
+    writing = asyncio.create_task(encode_answer(body))
+    turns = 0
+    while not writing.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 5  # 2 MB
+
+
 @pytest.mark.parametrize("value", ["ä", "🙂", "\x7f", "\u2028"])
 def test_answers_are_ascii(value: str) -> None:
     assert encode({"x": value}).isascii()

@@ -315,3 +315,23 @@ async def test_the_request_id_of_a_poll_is_a_plain_word(client: Client) -> None:
         reply = await client.get(f"{path}?request_id=a.b")
         assert (reply.status, reply.json["reason"]) == (400, "INVALID_FIELD")
         assert "request_id" in reply.json["error"]
+
+
+async def test_a_namespace_may_have_a_name_as_long_as_any_id(client: Client) -> None:
+    """Its tasks' tokens say it, and are longer than an id."""
+    named = {"X_Workflowd_Namespace": "n" * 1_000}
+    assert (await client.post("/api/namespaces", {"name": "n" * 1_000})).status == 201
+    await client.post("/api/workflow-types", {"workflow_types": ["Order"]}, **named)
+    await client.post("/api/workflows", {"type": "Order", "workflow_id": "w"}, **named)
+    task = (await client.get("/api/workflow-tasks", **named)).json
+    schedule = {"type": "schedule_activity", "step_name": "pay", "sequence": 1}
+    body = {"workflow_id": "w", "task_token": task["task_token"], "command": schedule}
+    assert (await client.post("/api/workflow-tasks/complete", body, **named)).status == 200
+    lease = {
+        "workflow_id": "w",
+        "lease_token": (await client.get("/api/activity-tasks", **named)).json["lease_token"],
+    }
+    assert len(lease["lease_token"]) > 1_000
+    assert (await client.post("/api/activity-tasks/heartbeat", lease, **named)).status == 200
+    done = {**lease, "output": "paid"}
+    assert (await client.post("/api/activity-tasks/complete", done, **named)).status == 200

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftflow.cluster.codec.commands import (
-    FEATURE_LEVEL,
     SCHEMA_VERSION,
     UndecodableEntry,
     decode_command,
@@ -72,7 +71,7 @@ def test_the_no_op_of_a_term_is_an_empty_batch() -> None:
         (entry_pb2.Entry(schema_version=99).SerializeToString(), "schema version is 99"),
         (
             entry_pb2.Entry(
-                schema_version=SCHEMA_VERSION, feature_level=FEATURE_LEVEL + 1
+                schema_version=SCHEMA_VERSION, feature_level=cmd.FEATURE_LEVEL + 1
             ).SerializeToString(),
             "feature level is",
         ),

@@ -13,6 +13,7 @@ from raftflow.engine.commands import (
     ContinueAsNew,
     EagerPoll,
     FireTimer,
+    PauseRun,
     StartTimer,
 )
 from raftflow.engine.effects import HoldLease, OfferActivity, OfferDecision
@@ -86,6 +87,15 @@ def test_the_life_of_a_run_is_foreseen() -> None:
     end = complete_decision("w", engine.grant_decision("w"), CompleteWorkflow(output=b""))
     assert foreseen_and_offered(engine, end) == []
     assert foreseen_and_offered(engine, signal("w", "go")) == []
+
+
+def test_a_paused_run_foresees_nothing() -> None:
+    engine = EngineHarness()
+    engine.register("Order")
+    engine.start("w")
+    engine.decide("w", activity(1, "pay"))
+    engine.do(PauseRun(namespace="default", workflow_id="w", run_id="", reason="", request_id=""))
+    assert foreseen_and_offered(engine, completion(engine, "w", 1, failed=False)) == []
 
 
 def eager(*names: str, limit: int = 1, task_queue: str = "default") -> EagerPoll:

@@ -247,3 +247,27 @@ def test_a_claim_takes_a_poll_and_leaves_no_task_behind() -> None:
     matching.park("n1", poll("p2", "charge"))
     assert matching.depth(activities=True) == 0
     assert matching.polls_waiting == 1
+
+
+def test_what_is_over_leaves_nothing_behind_where_nobody_polls() -> None:
+    matching = Matching()
+    for number in range(1_000):
+        matching.offer([activity(number)])
+        if number >= 10:
+            matching.withdraw(activity(number).key)
+    (queue,) = matching._queues.values()
+    assert matching.depth(activities=True) == 10
+    assert len(queue.tasks["charge"].heap) < 100
+    assert pairs(matching.park("n1", poll("p", most=20))) == [(f"w{n}", "p") for n in range(10)]
+    matching.unpark("p")
+    assert (matching._queues, matching.depth(activities=True)) == ({}, 0)
+
+
+def test_a_queue_that_nobody_uses_any_more_is_forgotten() -> None:
+    matching = Matching()
+    for number in range(3):
+        matching.park("n1", poll(f"p{number}", queue=f"of-worker-{number}"))
+        matching.unpark(f"p{number}")
+        matching.offer([activity(number, queue=f"of-worker-{number}")])
+        matching.withdraw(activity(number).key)
+    assert matching._queues == {}

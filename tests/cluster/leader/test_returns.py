@@ -81,8 +81,8 @@ def test_who_asked_before_the_leases_were_known_gets_it_back_though_served_by_no
     """The poll is not asked once more: its caller has another task meanwhile, and another name."""
     world = World()
     world.returns.take_over()
-    first = node_pb2.Poll(poll_id="aaaa.1", request_id="q")
-    second = node_pb2.Poll(poll_id="bbbb.1", request_id="q")
+    first = node_pb2.Poll(namespace="default", poll_id="aaaa.1", request_id="q")
+    second = node_pb2.Poll(namespace="default", poll_id="bbbb.1", request_id="q")
     world.returns.asked_again(first)
     world.returns.asked_again(second)
     lost, arrived = (

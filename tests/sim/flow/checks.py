@@ -84,12 +84,13 @@ class Life:
 
 class FlowChecks:
     def __init__(self) -> None:
-        self.index = 0
+        self.index = self.time_ms = 0
         self.lives: dict[RunKey, Life] = {}
         self.past: dict[RunKey, Life] = {}  # of runs that were deleted
         self.blurred = 0  # runs that ended and were deleted in one entry: history never told
         self.stats: Counter[str] = Counter()
         self._held: dict[tuple[RunKey, int], str] = {}
+        self._holders: dict[tuple[RunKey, int], list[str]] = {}  # all that a task ever had
         self._dropped: set[str] = set()  # tokens that ended with this entry
         self._leases: dict[str, int] = {}  # token -> log time before which it cannot be missed
         self._children: dict[tuple[str, str, int], str] = {}
@@ -106,7 +107,7 @@ class FlowChecks:
         if batch.index <= self.index:
             return  # another node was first; digests say that this one did the same
         require(batch.index == self.index + 1, "entries are applied in order", index=batch.index)
-        self.index = batch.index
+        self.index, self.time_ms = batch.index, batch.time_ms
         changes = applied.changes
         for key in changes.deleted:
             self._delete(key)
@@ -247,6 +248,7 @@ class FlowChecks:
                 place = (effect.run, effect.sequence)
                 held = self._held.setdefault(place, effect.token)
                 require(held == effect.token, "a task has one holder", task=place)
+                self._holders.setdefault(place, []).append(effect.token)
                 until_ms = batch.time_ms + effect.duration_ms
                 self._leases.setdefault(effect.token, until_ms)
             case ef.DropLease():
@@ -300,6 +302,14 @@ class FlowChecks:
 
     def held_leases(self) -> list[tuple[RunKey, str]]:
         return [(run, token) for (run, _sequence), token in self._held.items()]
+
+    def lost_leases(self) -> list[tuple[RunKey, str]]:
+        """The first lease of each task that somebody holds again, and has held too long by now."""
+        return [
+            (place[0], self._holders[place][0])
+            for place, token in self._held.items()
+            if self._leases[token] <= self.time_ms and self._holders[place][0] != token
+        ]
 
     def armed_timers(self) -> list[tuple[RunKey, cmd.TimerKind, int, int]]:
         return [

@@ -50,15 +50,17 @@ class Ghosts:
         world.clock.after(rng.uniform(0.005, 0.1), self._haunt)
 
     def _too_early(self) -> list[Command]:
-        """What a leader whose clock is wrong takes for due."""
+        """What a leader whose clock is wrong takes for due, or one that missed what came since."""
         checks, rng = self._world.flow_checks, self._world.rng
         commands: list[Command] = []
         held, armed = checks.held_leases(), checks.armed_timers()
+        ends = checks.lost_leases()[:2]
         if held and rng.random() < 0.2:
-            run, token = rng.choice(held)
-            commands.append(
-                ExpireLease(namespace=run.namespace, workflow_id=run.workflow_id, token=token)
-            )
+            ends.append(rng.choice(held))
+        commands += [
+            ExpireLease(namespace=run.namespace, workflow_id=run.workflow_id, token=token)
+            for run, token in ends
+        ]
         if armed and rng.random() < 0.2:
             run, kind, sequence, fire_at_ms = rng.choice(armed)
             commands.append(

@@ -23,6 +23,7 @@ from raftflow.cluster.working_set import CacheBounds
 from raftflow.engine import commands as cmd
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.limits import Limits
+from raftflow.engine.rejections import Reason, Rejection
 from raftflow.engine.state import Run, RunStatus, StepKind, StepStatus, TaskState
 from tests.sim.checkers import require
 from tests.sim.flow.calls import Calls
@@ -209,43 +210,25 @@ class FlowWorld(World):
 
     def _help(self, run: Run) -> None:
         """What somebody outside has to do for the run to go on."""
-        namespace, workflow_id, run_id = run.key
-        if run.status is RunStatus.PAUSED:
-            if run.suspended_reason.startswith("paused"):
-                self._send(
-                    cmd.UnpauseRun(
-                        namespace=namespace,
-                        workflow_id=workflow_id,
-                        run_id=run_id,
-                        request_id="",
-                    )
-                )
-            else:  # it met a bound
-                self._send(
-                    cmd.TerminateRun(
-                        namespace=namespace,
-                        workflow_id=workflow_id,
-                        run_id=run_id,
-                        reason="it grew too long",
-                        request_id="",
-                    )
-                )
-            return
-        for step in run.steps:
-            if step.kind is StepKind.SIGNAL and step.status is StepStatus.SCHEDULED:
-                self._send(
-                    cmd.SignalRun(
-                        namespace=namespace,
-                        workflow_id=workflow_id,
-                        run_id=run_id,
-                        name=step.signal_name,
-                        payload=self.new_id("s").encode(),
-                        request_id=self.new_id("q"),
-                    )
-                )
+        if run.status is RunStatus.PAUSED and run.suspended_reason.startswith("paused"):
+            self.spawn(self.calls.insist(cmd.UnpauseRun(**_named(run), request_id="")))
+        elif run.status is RunStatus.PAUSED:
+            self.spawn(self._give_up(run))
+        else:
+            for step in run.steps:
+                if step.kind is StepKind.SIGNAL and step.status is StepStatus.SCHEDULED:
+                    self.spawn(self._signal(run, step.signal_name))
 
-    def _send(self, command: cmd.Command) -> None:
-        self.spawn(self.calls.insist(command))
+    async def _signal(self, run: Run, name: str) -> None:
+        payload, request_id = self.new_id("s").encode(), self.new_id("q")
+        signal = cmd.SignalRun(**_named(run), name=name, payload=payload, request_id=request_id)
+        answer = await self.calls.insist(signal)
+        if isinstance(answer, Rejection) and answer.reason is Reason.LIMIT_EXCEEDED:
+            await self._give_up(run)
+
+    async def _give_up(self, run: Run) -> None:
+        """Its history met a bound, and takes in no more."""
+        await self.calls.insist(cmd.TerminateRun(**_named(run), reason="too long", request_id=""))
 
     # ---- at the end ------------------------------------------------------------------------------
 
@@ -289,6 +272,11 @@ def _as_rows(runs: dict[RunKey, Run], node: FlowNode) -> SimpleNamespace:
         current=current,
         of_runs=lambda: (),
     )
+
+
+def _named(run: Run) -> dict[str, str]:
+    namespace, workflow_id, run_id = run.key
+    return {"namespace": namespace, "workflow_id": workflow_id, "run_id": run_id}
 
 
 def _is_worked_on(run: Run) -> bool:

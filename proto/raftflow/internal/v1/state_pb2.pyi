@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunRow(_message.Message):
-    __slots__ = ("run_no", "namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "status", "started_ms", "updated_ms", "closed_ms", "output", "error", "error_type", "execution_timeout_ms", "history_length", "history_bytes", "open_steps", "leased_tasks", "decision", "decision_failures", "stale_decisions", "suspended_reason", "traceparent", "tracestate", "has_input", "cancel_requested_event_id", "cancel_requested_ms", "cancel_reason", "search_attributes", "memo", "continued_from_run_id", "continued_to_run_id", "parent_workflow_id", "parent_run_id", "parent_sequence", "messages_sent")
+    __slots__ = ("run_no", "namespace", "workflow_id", "run_id", "workflow_type", "task_queue", "status", "started_ms", "updated_ms", "closed_ms", "output", "error", "error_type", "execution_timeout_ms", "history_length", "history_bytes", "open_steps", "leased_tasks", "decision", "decision_failures", "stale_decisions", "suspended_reason", "traceparent", "tracestate", "has_input", "cancel_requested_event_id", "cancel_requested_ms", "cancel_reason", "search_attributes", "memo", "continued_from_run_id", "continued_to_run_id", "parent_workflow_id", "parent_run_id", "parent_sequence", "messages_sent", "decision_refusal")
     RUN_NO_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class RunRow(_message.Message):
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PARENT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_SENT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_REFUSAL_FIELD_NUMBER: _ClassVar[int]
     run_no: int
     namespace: str
     workflow_id: str
@@ -82,7 +83,8 @@ class RunRow(_message.Message):
     parent_run_id: str
     parent_sequence: int
     messages_sent: int
-    def __init__(self, run_no: _Optional[int] = ..., namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., status: _Optional[int] = ..., started_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., execution_timeout_ms: _Optional[int] = ..., history_length: _Optional[int] = ..., history_bytes: _Optional[int] = ..., open_steps: _Optional[int] = ..., leased_tasks: _Optional[int] = ..., decision: _Optional[_Union[TaskRow, _Mapping]] = ..., decision_failures: _Optional[int] = ..., stale_decisions: _Optional[int] = ..., suspended_reason: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., has_input: bool = ..., cancel_requested_event_id: _Optional[int] = ..., cancel_requested_ms: _Optional[int] = ..., cancel_reason: _Optional[str] = ..., search_attributes: _Optional[_Iterable[_Union[_history_pb2.SearchAttribute, _Mapping]]] = ..., memo: _Optional[str] = ..., continued_from_run_id: _Optional[str] = ..., continued_to_run_id: _Optional[str] = ..., parent_workflow_id: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_sequence: _Optional[int] = ..., messages_sent: _Optional[int] = ...) -> None: ...
+    decision_refusal: str
+    def __init__(self, run_no: _Optional[int] = ..., namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., workflow_type: _Optional[str] = ..., task_queue: _Optional[str] = ..., status: _Optional[int] = ..., started_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., execution_timeout_ms: _Optional[int] = ..., history_length: _Optional[int] = ..., history_bytes: _Optional[int] = ..., open_steps: _Optional[int] = ..., leased_tasks: _Optional[int] = ..., decision: _Optional[_Union[TaskRow, _Mapping]] = ..., decision_failures: _Optional[int] = ..., stale_decisions: _Optional[int] = ..., suspended_reason: _Optional[str] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., has_input: bool = ..., cancel_requested_event_id: _Optional[int] = ..., cancel_requested_ms: _Optional[int] = ..., cancel_reason: _Optional[str] = ..., search_attributes: _Optional[_Iterable[_Union[_history_pb2.SearchAttribute, _Mapping]]] = ..., memo: _Optional[str] = ..., continued_from_run_id: _Optional[str] = ..., continued_to_run_id: _Optional[str] = ..., parent_workflow_id: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_sequence: _Optional[int] = ..., messages_sent: _Optional[int] = ..., decision_refusal: _Optional[str] = ...) -> None: ...
 
 class ArrivalRow(_message.Message):
     __slots__ = ("run_no", "number", "event", "joined")

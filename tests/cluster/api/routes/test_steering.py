@@ -205,6 +205,9 @@ async def test_namespaces_change_their_retention(client: Client) -> None:
         reply = await client.call("PUT", f"/api/namespaces/{encoded}", body)
         assert (reply.status, reply.json) == (200, {"name": name, **body})
     listed = (await client.get("/api/namespaces")).json["namespaces"]
+    created = {each["name"]: each.get("created_at", "") for each in listed}
+    assert created.pop("default", "") == "", "nobody created it"
+    assert all(created.values())
     assert {each["name"]: each["retention_ms"] for each in listed} == {
         "..": 86_400_000,
         "default": 86_400_000,
@@ -214,3 +217,52 @@ async def test_namespaces_change_their_retention(client: Client) -> None:
     assert (reply.status, reply.json["reason"]) == (404, "NAMESPACE_NOT_FOUND")
     reply = await client.call("PUT", "/api/namespaces/default", {})
     assert (reply.status, reply.json["error"]) == (400, "retention_ms is required")
+
+
+async def test_a_run_says_why_its_decision_was_refused(client: Client) -> None:
+    """Else a workflow whose code asks for what cannot be had waits for ever, and only the log of
+    its worker knows why."""
+    await started(client)
+    for detail in ("decision queued on default", "decision offered again after a pause"):
+        task = (await client.get("/api/workflow-tasks?types=Order")).json
+        body = {"workflow_id": task["workflow_id"], "task_token": task["task_token"]}
+        wrong = await client.post("/api/workflow-tasks/complete", body | {"command": timer(7)})
+        assert wrong.status == 400
+        shown = (await client.get(PATH)).json
+        (wait,) = shown["waiting_on"]
+        assert wait["detail"].startswith(detail)
+        assert wait["detail"].endswith(
+            "; the last one was refused: sequence is 7, the next one is 1"
+        )
+
+
+async def test_a_refusal_is_forgotten_with_the_next_decision(client: Client) -> None:
+    await started(client)
+    task = (await client.get("/api/workflow-tasks?types=Order")).json
+    body = {"workflow_id": task["workflow_id"], "task_token": task["task_token"]}
+    await client.post("/api/workflow-tasks/complete", body | {"command": timer(7)})
+    await decide(client, timer(1))
+    await client.post(PATH + "/signal", {"name": "news"})
+    shown = (await client.get(PATH)).json
+    assert "refused" not in shown["waiting_on"][0]["detail"]
+
+
+async def test_a_result_that_waits_for_a_decision_says_so(client: Client) -> None:
+    await started(client)
+    activity = {"type": "schedule_activity", "step_name": "pack", "sequence": 1}
+    wait = {"type": "await_signal", "step_name": "w", "sequence": 2, "signal_name": "news"}
+    await decide(client, activity, wait)
+    await client.post(PATH + "/signal", {"name": "news"})
+    work = (await client.get("/api/activity-tasks")).json
+    for _ in range(2):  # stale twice: the third is protected
+        task = (await client.get("/api/workflow-tasks?types=Order")).json
+        await client.post(PATH + "/signal", {"name": "news"})
+        body = {"workflow_id": task["workflow_id"], "task_token": task["task_token"]}
+        stale = await client.post("/api/workflow-tasks/complete", body | {"commands": []})
+        assert stale.json["reason"] == "DECISION_STALE"
+    await client.get("/api/workflow-tasks?types=Order")
+    body = {"workflow_id": "order-42", "lease_token": work["lease_token"], "output": "packed"}
+    assert (await client.post("/api/activity-tasks/complete", body)).status == 200
+    shown = (await client.get(PATH)).json
+    (_, held) = shown["waiting_on"]
+    assert held["detail"] == "its result is here: the next decision will see it"
