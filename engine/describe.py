@@ -48,7 +48,7 @@ class WaitView:
     queued, out with a worker, or pausing), ACTIVITY likewise, TIMER, SIGNAL, CHILD. ``sequence`` 0
     is the workflow task; ``due_ms`` is when a timer or a pause ends. ``arrived``: the step has its
     result, which the code will see when the decision that is out has ended. ``refused``: why the
-    last answer to the workflow task was not taken."""
+    last answer to the workflow task was not taken; ``held``: how many facts wait for it to end."""
 
     kind: str
     step_name: str
@@ -61,6 +61,7 @@ class WaitView:
     due_ms: int = 0
     arrived: bool = False
     refused: str = ""
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ def waiting_on(run: Run) -> tuple[WaitView, ...]:
     waits = []
     if run.decision.state is not TaskState.NONE:
         decision = _task_wait("WORKFLOW_TASK", "", 0, run.task_queue, run.decision)
-        waits.append(replace(decision, refused=run.decision_refusal))
+        waits.append(replace(decision, refused=run.decision_refusal, held=len(run.arrivals)))
     waits += [_wait(step) for step in run.steps if step.status is StepStatus.SCHEDULED]
     return tuple(waits)
 

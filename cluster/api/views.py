@@ -322,6 +322,8 @@ def wait_detail(wait: WaitView) -> str:
     if wait.arrived:
         return "its result is here: the next decision will see it"
     detail = _wait_detail(wait)
+    if wait.held:
+        detail += f"; of what arrived since, {wait.held} wait for it to end"
     return f"{detail}; the last one was refused: {wait.refused}" if wait.refused else detail
 
 

@@ -102,7 +102,7 @@ export class RunsView {
   }
 
   turn(pages) {
-    const offset = Math.max(0, this.offset + pages * PAGE_SIZE);
+    const offset = offsetAfter(this.offset, this.body.children.length, pages);
     this.changeFilter({ ...this.filter, offset: offset ? String(offset) : "" });
   }
 
@@ -121,13 +121,18 @@ export class RunsView {
     const total = `${count(page.total)}${page.total_exact === false ? "+" : ""}`;
     setText(this.note, page.workflows.length ? `${first}–${last} of ${total}` : this.emptyNote());
     this.newer.disabled = this.offset === 0;
-    this.older.disabled = page.workflows.length < PAGE_SIZE;
+    this.older.disabled = !page.next_cursor || !page.workflows.length;
   }
 
   emptyNote() {
     const filtered = this.filter.q || this.filter.status || this.offset;
     return filtered ? "No run matches." : "Nothing has been started yet.";
   }
+}
+
+// A page with large memos ends early: the next one begins after what was shown.
+export function offsetAfter(offset, shown, pages) {
+  return Math.max(0, offset + (pages > 0 ? shown : -PAGE_SIZE));
 }
 
 export function runLink(run, namespace) {

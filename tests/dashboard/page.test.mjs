@@ -6,6 +6,7 @@ import test from "node:test";
 
 import { Api, ApiError, Unreachable, workflowPath } from "./api.js";
 import { duration } from "./dom.js";
+import { offsetAfter } from "./runs.js";
 import { ticks, timeline } from "./timeline.js";
 
 const [DEAD, ALIVE] = process.env.NODES.split(" ");
@@ -15,6 +16,13 @@ test("ids of any kind are one segment of the path", () => {
     const path = new URL(workflowPath(id, "signal"), "http://x").pathname.split("/");
     assert.deepEqual(path.map(decodeURIComponent), ["", "api", "workflows", id, "signal"]);
   }
+});
+
+test("the next page of runs begins after a page that ended early", () => {
+  assert.equal(offsetAfter(100, 50, 1), 150);
+  assert.equal(offsetAfter(100, 3, 1), 103);
+  assert.equal(offsetAfter(103, 3, -1), 53);
+  assert.equal(offsetAfter(3, 50, -1), 0);
 });
 
 test("a dead node is left for one that the cluster told of", async () => {

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -17,7 +18,9 @@ from sdk_cluster import FakeCluster, Refused
 class Node:
     """One HTTP server before a cluster. `faults` are spent one per matching request."""
 
-    def __init__(self, cluster: FakeCluster, *, port: int = 0) -> None:
+    def __init__(
+        self, cluster: FakeCluster, *, port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.cluster = cluster
         self.faults: deque[tuple[str, str]] = deque()
         self.fault_always = ""
@@ -31,8 +34,10 @@ class Node:
         self._open: set[socket.socket] = set()
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.node = self
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port: int = self._server.server_address[1]
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.address = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def kill(self) -> None:

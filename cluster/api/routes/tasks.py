@@ -49,7 +49,10 @@ from raftflow.engine.ids import DEFAULT_TASK_QUEUE
 
 _POLL = {"worker_id": OPTIONAL_ID, "task_queue": OPTIONAL_ID, "request_id": POLL_REQUEST_ID}
 _MAX = integer(1, MAX_TASKS_PER_POLL, default=1)
-_WAIT = integer(0, MAX_POLL_MS, default=MAX_POLL_MS)
+# The leader has to hear of the poll and to write the grant, in an election too: a shorter one would
+# only make tasks go out and come back.
+_MIN_WAIT_MS = 1_000
+_WAIT = integer(_MIN_WAIT_MS, MAX_POLL_MS, default=MAX_POLL_MS)
 _NAMED = array(ID, MAX_NAMES)
 EAGER_ACTIVITIES = Object(fields={"activities": _NAMED, **_POLL, "max": _MAX})
 EAGER_DECISION = Object(fields={"types": _NAMED, **_POLL})
@@ -79,7 +82,7 @@ def _poll(request: Request, query: dict[str, str], names: str) -> Poll:
 
 
 def _wait_ms(query: dict[str, str]) -> int:
-    return number(query, "wait", MAX_POLL_MS, least=0, most=MAX_POLL_MS)
+    return number(query, "wait", MAX_POLL_MS, least=_MIN_WAIT_MS, most=MAX_POLL_MS)
 
 
 def _eager(request: Request, fields: Fields, takes: Object, names: str) -> Poll | None:

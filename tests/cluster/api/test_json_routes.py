@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+import time
 from typing import Any
 from urllib.parse import quote
 
@@ -252,6 +253,17 @@ async def test_a_poll_that_hangs_up_gives_its_place_back(served: Served, client:
     await started(client)
     task = (await client.get("/api/workflow-tasks?types=Order")).json
     assert task["workflow_id"] == "order-42"
+
+
+@pytest.mark.slow
+async def test_a_poll_waits_as_long_as_it_says(client: Client) -> None:
+    for kind in ("workflow", "activity"):
+        begun = time.monotonic()
+        reply = await client.get(f"/api/{kind}-tasks?wait=1000")
+        assert reply.status == 204
+        assert 1.0 <= time.monotonic() - begun < 10.0
+        refused = await client.get(f"/api/{kind}-tasks?wait=0")
+        assert (refused.status, refused.json["reason"]) == (400, "INVALID_FIELD")
 
 
 async def test_several_activities_at_once(client: Client) -> None:

@@ -1,12 +1,17 @@
 """Calls against real HTTP servers that reset, hang, lie, answer half and name other leaders."""
 
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from faulty_node import Node
+from needs import need
 from sdk_cluster import FakeCluster, Refused
 
 from raftflow_sdk.connection import Address, Connection, path_id
@@ -215,6 +220,55 @@ def test_hanging_up_ends_a_poll_and_keeps_its_task(node: Node, cluster: FakeClus
     cluster.start("Order", "w")
     poll.join(5)
     assert got[0]["workflow_id"] == "w"  # type: ignore[index]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One that nobody but a test trusts, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *(need("openssl"), "req", "-x509", "-nodes", "-days", "1", "-newkey", "ec"),
+            *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=node"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+def test_hanging_up_over_tls_keeps_the_task_as_well(
+    cluster: FakeCluster, certificate: tuple[Path, Path]
+) -> None:
+    cluster.park = 2.0
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*certificate)
+    with Node(cluster, tls=server) as node:
+        node.sees_hang_ups = False
+        trusting = ssl.create_default_context(cafile=certificate[0])
+        connection = Connection([node.address], ssl_context=trusting)
+        with ThreadPoolExecutor(1) as pool:
+            query = {"types": "Order", "worker_id": "w"}
+            poll = pool.submit(connection.poll, "/api/workflow-tasks", query)
+            cluster.wait(lambda: bool(cluster.calls))
+            connection.hang_up()
+            cluster.start("Order", "w", "x" * 200_000)  # more than one read
+            assert poll.result(5)["workflow_id"] == "w"
+
+
+def test_a_certificate_that_is_not_trusted_is_no_node(
+    cluster: FakeCluster, certificate: tuple[Path, Path]
+) -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*certificate)
+    with (
+        Node(cluster, tls=server) as node,
+        pytest.raises(Unavailable, match="certificate") as caught,
+    ):
+        Connection([node.address]).call("GET", "/api/health", retry_for=0)
+    assert not caught.value.maybe_applied
 
 
 def test_after_hanging_up_other_calls_go_on(node: Node) -> None:

@@ -169,7 +169,8 @@ class _Channel:
         sock = self._http.sock if self._http is not None else None
         if sock is not None:
             try:
-                sock.shutdown(socket.SHUT_WR)
+                # Of the plain socket: an SSL socket's own would read no more, either.
+                socket.socket.shutdown(sock, socket.SHUT_WR)
             except OSError:
                 pass  # the exchange is already over
 

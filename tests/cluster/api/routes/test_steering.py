@@ -104,6 +104,19 @@ async def test_all_runs_of_an_id_go_oldest_first(client: Client) -> None:
     assert (await client.get(PATH + "/runs")).status == 404
 
 
+async def test_a_repeated_delete_is_answered_although_the_id_began_again(client: Client) -> None:
+    await started(client)
+    await client.post(PATH + "/terminate", {})
+    first = await client.call("DELETE", f"{PATH}?request_id=d1")
+    again = await started(client)
+    repeated = await client.call("DELETE", f"{PATH}?request_id=d1")
+    assert (first.status, repeated.status, repeated.json) == (200, 200, first.json)
+    assert (await client.get(PATH)).json["status"] == "WAITING"
+    other = await client.call("DELETE", f"{PATH}?request_id=d2")
+    assert (other.status, other.json["reason"]) == (409, "RUN_OPEN")
+    assert other.json["run_id"] == again["run_id"]
+
+
 async def test_runs_stay_while_they_owe_something(client: Client, served: Served) -> None:
     served.node.post_closed = True
     object.__setattr__(served.services.config, "leader_wait_ms", 50)
@@ -264,5 +277,6 @@ async def test_a_result_that_waits_for_a_decision_says_so(client: Client) -> Non
     body = {"workflow_id": "order-42", "lease_token": work["lease_token"], "output": "packed"}
     assert (await client.post("/api/activity-tasks/complete", body)).status == 200
     shown = (await client.get(PATH)).json
-    (_, held) = shown["waiting_on"]
+    (out, held) = shown["waiting_on"]
+    assert out["detail"].endswith("; of what arrived since, 1 wait for it to end")
     assert held["detail"] == "its result is here: the next decision will see it"
