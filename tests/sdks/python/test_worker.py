@@ -308,8 +308,10 @@ def test_a_poll_that_is_refused_is_logged_and_tried_again(
     cluster: FakeCluster, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.refusals.append(("/api/activity-tasks", Refused(401, "bad token")))
-    run = cluster.start("Order", "w")
     with one_activity(cluster, node, lambda _: "x"):
+        # Before there is a run: an activity that came with a decision would meet it when it ends.
+        cluster.wait(lambda: not cluster.refusals)
+        run = cluster.start("Order", "w")
         assert cluster.wait_closed(run) == "COMPLETED"
     assert "bad token" in caplog.text
 
