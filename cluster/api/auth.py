@@ -86,7 +86,11 @@ class Tokens:
             return EVERYTHING
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != _SCHEME or not token.strip():
-            raise ApiError("UNAUTHENTICATED", "a token is needed: Authorization: Bearer TOKEN")
+            raise ApiError(
+                "UNAUTHENTICATED",
+                "a token is needed, in the header Authorization: Bearer TOKEN "
+                "(curl -H 'Authorization: Bearer TOKEN')",
+            )
         given, found = _digest(token.strip()), None
         for known, scope in self._scopes.items():  # all of them: time must not tell which one
             if hmac.compare_digest(known, given):

@@ -1,5 +1,6 @@
 """How a command ends: one sentence on stderr and an exit status that scripts can rely on."""
 
+from http import HTTPStatus
 from typing import Any
 
 EXIT_OK = 0
@@ -20,7 +21,10 @@ class ServerError(CommandError):
     """A node refused the call; `body` is the error object of the public contract."""
 
     def __init__(self, http_status: int, body: dict[str, Any]) -> None:
-        super().__init__(str(body.get("error") or f"the node answered HTTP {http_status}"))
+        message = str(body.get("error") or f"the node answered HTTP {http_status}")
+        if http_status == HTTPStatus.UNAUTHORIZED:
+            message += " (on the command line: --token TOKEN or RAFTFLOW_TOKEN)"
+        super().__init__(message)
         self.http_status = http_status
         self.body = body
 

@@ -112,6 +112,7 @@ async def test_http_asks_for_a_token(http: Client) -> None:
         assert (await http.get(open_path)).status == 200
     reply = await http.get("/api/workflows")
     assert (reply.status, reply.json["reason"]) == (401, "UNAUTHENTICATED")
+    assert "curl -H 'Authorization: Bearer TOKEN'" in reply.json["error"]
     assert reply.headers["WWW-Authenticate"] == "Bearer"
     wrong = await http.post("/api/workflows", {"type": "T"}, Authorization="Bearer " + "x" * 20)
     assert wrong.status == 401

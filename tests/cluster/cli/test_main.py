@@ -25,7 +25,12 @@ def raftflow(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--version"], 0, ""),
         (["workflow", "lost"], 2, "No such command 'lost'"),
         (["workflow", "list", "--address", "x:y"], 2, "--address: 'x:y' is not host:port"),
-        (["workflow", "list", "--address", "https://x:1"], 2, "'https://x:1' is not HOST:PORT or"),
+        (["workflow", "list", "--address", "ftp://x:1"], 2, "'ftp://x:1' is not HOST:PORT, http"),
+        (
+            ["workflow", "list", "--address", "https://x:1", "--ca-file", "/nowhere"],
+            2,
+            "--ca-file /nowhere: No such file",
+        ),
         (["workflow", "result", "x", "--timeout", "2"], 2, "'2' has no unit: write 2s or 2ms"),
         (["dev", "--data-dir", "/dev/null/x"], 2, "--data-dir /dev/null/x: Not a directory"),
         (["serve", "--lease", "soon"], 2, "lease_ms (from --lease-ms): 'soon' is not"),
@@ -38,6 +43,15 @@ def raftflow(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_exit_statuses(arguments: list[str], status: int, said: str) -> None:
     done = raftflow(*arguments)
     assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+
+
+def test_who_needs_a_token_hears_how_to_give_one() -> None:
+    with serving(lambda _: (401, {"error": "a token is needed"})) as fake:
+        done = raftflow("workflow", "show", "x", "--address", fake.address)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: a token is needed (on the command line: --token TOKEN or RAFTFLOW_TOKEN)\n",
+    )
 
 
 def test_errors_of_the_server() -> None:
