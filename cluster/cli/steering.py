@@ -52,7 +52,7 @@ def cancel(
     graceful: bool,
     run_id: str,
 ) -> None:
-    """Cancel a run: it ends at once, and its workers are told."""
+    """End a run at once, or with --graceful as its code decides."""
     body = {"reason": reason} | ({"graceful": True} if graceful else {})
     _tell(client, printer, workflow_id, "cancel", body, run_id)
 

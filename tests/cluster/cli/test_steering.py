@@ -46,6 +46,11 @@ def test_steering(arguments: list[str], target: str, body: dict[str, Any]) -> No
     assert result.output == f"{arguments[1]}: delivered\n"
 
 
+def test_the_short_help_of_cancel_does_not_hide_the_graceful_one() -> None:
+    listed = CliRunner().invoke(cli, ["workflow", "--help"], terminal_width=80).output
+    assert "End a run at once, or with --graceful as its code decides." in listed
+
+
 def test_an_answer_reads_as_words() -> None:
     with serving(lambda _: (200, {"status": "cancel_requested"})) as fake:
         result = run_cli(fake, "workflow", "cancel", "x", "--graceful", "-o", "plain")
