@@ -8,10 +8,12 @@ import base64
 import http.client
 import json
 import math
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -22,9 +24,13 @@ DEFAULT_ADDRESS = "127.0.0.1:8233"
 CONNECT_TIMEOUT_S = 2.0
 # A node waits --leader-wait (5 s) for a leader before it answers 503.
 ANSWER_TIMEOUT_S = 10.0
+# One answer "no leader" and one more: longer, nobody at a terminal waits without a sign.
+DEADLINE_S = 6.0
 PAUSE_S = 0.2
 EVENT_WAIT_S = 5.0
 EVENT_PAUSE_S = 0.05
+# 502 and 504 say a proxy, of the node behind it.
+UNSERVED = frozenset({502, 503, 504})
 CLOSED_STATUSES = frozenset(
     {"COMPLETED", "FAILED", "TERMINATED", "CANCELLED", "TIMED_OUT", "CONTINUED_AS_NEW"}
 )
@@ -40,6 +46,16 @@ class Answer:
         return json.loads(self.content)
 
 
+@dataclass(frozen=True, slots=True)
+class _Server:
+    host: str
+    port: int
+    tls: bool
+
+    def __str__(self) -> str:
+        return f"{'https://' if self.tls else ''}{self.host}:{self.port}"
+
+
 class Client:
     """Talks to the first of `addresses` that answers, and stays with it."""
 
@@ -49,11 +65,14 @@ class Client:
         *,
         namespace: str = "",
         token: str = "",
-        deadline_s: float = 20.0,
+        ca_file: Path | None = None,
+        deadline_s: float = DEADLINE_S,
         on_delay: Callable[[str], None] | None = None,
     ) -> None:
         # Twice the same address would never count as "refused everywhere".
-        self._addresses = list(dict.fromkeys(_host_and_port(each) for each in addresses))
+        self._servers = list(dict.fromkeys(_server(each) for each in addresses))
+        # Built once, and only where it is needed: to load what the system trusts takes a moment.
+        self._tls = _trust(ca_file) if any(each.tls for each in self._servers) else None
         self._headers = {"Accept": "application/json"}
         if namespace:
             self._headers["X-Workflowd-Namespace"] = namespace
@@ -91,14 +110,16 @@ class Client:
         failed: dict[str, Answer | OSError] = {}
         while True:
             outcome = self._attempt(method, target, content)
-            if isinstance(outcome, Answer) and outcome.status != 503:
+            if isinstance(outcome, Answer) and outcome.status not in UNSERVED:
                 return _accepted(outcome)
-            failed[self._address] = outcome
+            failed[str(self._servers[self._current])] = outcome
             self._move_on()
-            if time.monotonic() >= give_up_at or self._nobody_listens(failed):
+            over = time.monotonic() >= give_up_at and self._heard_enough(failed)
+            if over or self._hopeless(failed):
                 raise Unreachable(_unreachable(failed))
+            if self._current == 0 or isinstance(outcome, Answer):
+                self._tell_once(failed)
             if self._current == 0:
-                self._tell_once(failed, give_up_at)
                 time.sleep(PAUSE_S)
 
     def close(self) -> None:
@@ -106,26 +127,27 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    @property
-    def _address(self) -> str:
-        host, port = self._addresses[self._current]
-        return f"{host}:{port}"
+    def _heard_enough(self, failed: Mapping[str, Answer | OSError]) -> bool:
+        """A node that hangs may use up the time; the others are asked all the same. But each that
+        answers has waited for a leader itself, and two that found none speak for the rest."""
+        answered = [why for why in failed.values() if isinstance(why, Answer)]
+        return len(failed) == len(self._servers) or len(answered) >= 2
 
-    def _nobody_listens(self, failed: Mapping[str, Answer | OSError]) -> bool:
-        """Connections refused everywhere mean a wrong address, not an election."""
-        refused = [why for why in failed.values() if isinstance(why, ConnectionRefusedError)]
-        return len(refused) == len(self._addresses)
+    def _hopeless(self, failed: Mapping[str, Answer | OSError]) -> bool:
+        """Connections refused, or a stranger's certificate, everywhere mean a wrong address or a
+        missing --ca-file, not an election."""
+        wrong = (ConnectionRefusedError, ssl.SSLCertVerificationError)
+        return [isinstance(why, wrong) for why in failed.values()].count(True) == len(self._servers)
 
-    def _tell_once(self, failed: Mapping[str, Answer | OSError], give_up_at: float) -> None:
-        """Who waits at a terminal hears why, after the first round."""
+    def _tell_once(self, failed: Mapping[str, Answer | OSError]) -> None:
+        """Who waits at a terminal hears why."""
         if self._on_delay:
-            left_s = give_up_at - time.monotonic()
-            self._on_delay(f"{_unreachable(failed)}; trying for another {left_s:.0f} s")
+            self._on_delay(f"{_unreachable(failed)}; retrying")
             self._on_delay = None
 
     def _move_on(self) -> None:
         self.close()
-        self._current = (self._current + 1) % len(self._addresses)
+        self._current = (self._current + 1) % len(self._servers)
 
     def _attempt(self, method: str, target: str, content: bytes | None) -> Answer | OSError:
         headers = dict(self._headers)
@@ -145,8 +167,14 @@ class Client:
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._connection is None:
-            host, port = self._addresses[self._current]
-            connection = http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
+            server, connect_s = self._servers[self._current], CONNECT_TIMEOUT_S
+            connection: http.client.HTTPConnection
+            if server.tls:
+                connection = http.client.HTTPSConnection(
+                    server.host, server.port, timeout=connect_s, context=self._tls
+                )
+            else:
+                connection = http.client.HTTPConnection(server.host, server.port, timeout=connect_s)
             connection.connect()
             assert connection.sock is not None
             connection.sock.settimeout(ANSWER_TIMEOUT_S)
@@ -186,15 +214,19 @@ def wait_until_closed(
     timeout_s: float | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """The run once it is closed; without `run_id` the newest, through every continue-as-new."""
+    """The run once it is closed; without `run_id` the newest, through every continue-as-new. A run
+    that is closed already has no progress to tell of."""
     give_up_at = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+    waited = False
     while True:
         run: dict[str, Any] = client.get(workflow_path(workflow_id), run_id=run_id)
-        if on_progress:
-            on_progress(run)
         status = run["status"]
-        if status in CLOSED_STATUSES and (run_id or status != "CONTINUED_AS_NEW"):
+        closed = status in CLOSED_STATUSES and (run_id or status != "CONTINUED_AS_NEW")
+        if on_progress and (waited or not closed):
+            on_progress(run)
+        if closed:
             return run
+        waited = True
         left_s = give_up_at - time.monotonic()
         if left_s <= 0:
             raise CommandError(f"{workflow_id} is still {status}", status=EXIT_UNREACHABLE)
@@ -212,15 +244,26 @@ def wait_until_closed(
         time.sleep(EVENT_PAUSE_S)
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
-    text = address.strip().removeprefix("http://").rstrip("/")
+def _server(address: str) -> _Server:
+    tls = address.strip().startswith("https://")
+    text = address.strip().removeprefix("https://" if tls else "http://").rstrip("/")
     if "://" in text:
-        raise ValueError(f"--address: {address!r} is not HOST:PORT or http://HOST:PORT")
+        raise ValueError(f"--address: {address!r} is not HOST:PORT, http://... or https://...")
+    usual_port = 443 if tls else 8233
     try:
-        parsed = Address.parse(f"{text}:8233" if text and ":" not in text else text)
+        parsed = Address.parse(f"{text}:{usual_port}" if text and ":" not in text else text)
     except ValueError as error:
         raise ValueError(f"--address: {error}") from None
-    return ("127.0.0.1" if parsed.is_wildcard else parsed.host), parsed.port
+    return _Server("127.0.0.1" if parsed.is_wildcard else parsed.host, parsed.port, tls)
+
+
+def _trust(ca_file: Path | None) -> ssl.SSLContext:
+    """What the system trusts, or only who the file names."""
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ValueError(f"--ca-file {ca_file}: {reason}") from None
 
 
 def _query_string(query: Mapping[str, Any]) -> str:
@@ -244,13 +287,17 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
         return f"no node could serve the call: {reasons}"
     if all(isinstance(why, ConnectionRefusedError) for why in failed.values()):
         reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
+    if any(isinstance(why, ssl.SSLCertVerificationError) for why in failed.values()):
+        reasons += " (a private CA is named with --ca-file or RAFTFLOW_CA_FILE)"
     return f"no node answered: {reasons}"
 
 
 def _problem(outcome: Answer | OSError) -> str:
+    if isinstance(outcome, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {outcome.verify_message}"
     if isinstance(outcome, OSError):
         return outcome.strerror or str(outcome) or type(outcome).__name__
     try:
         return str(outcome.json()["error"])
     except (ValueError, KeyError, TypeError):
-        return "HTTP 503"
+        return f"HTTP {outcome.status}"

@@ -26,8 +26,15 @@ _CONNECTION = (
         "addresses",
         multiple=True,
         metavar="HOST:PORT",
-        help="HTTP address of a node, or several with commas, for fail-over. "
-        f"Default: RAFTFLOW_ADDRESS, else {DEFAULT_ADDRESS}.",
+        help="HTTP address of a node, or several with commas, for fail-over; https://HOST:PORT "
+        f"where TLS is in front. Default: RAFTFLOW_ADDRESS, else {DEFAULT_ADDRESS}.",
+    ),
+    click.option(
+        "--ca-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="RAFTFLOW_CA_FILE",
+        show_envvar=True,
+        help="PEM certificates to trust behind https:// instead of the system's.",
     ),
     click.option("--namespace", envvar="RAFTFLOW_NAMESPACE", show_envvar=True, default=""),
     click.option(
@@ -51,9 +58,14 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapped(
-        *args: Any, addresses: tuple[str, ...], namespace: str, token: str, **kwargs: Any
+        *args: Any,
+        addresses: tuple[str, ...],
+        ca_file: Path | None,
+        namespace: str,
+        token: str,
+        **kwargs: Any,
     ) -> Any:
-        client = connect(addresses, namespace=namespace, token=token)
+        client = _connect(addresses, ca_file=ca_file, namespace=namespace, token=token)
         try:
             return command(*args, client=client, **kwargs)
         finally:
@@ -65,7 +77,9 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def connect(addresses: tuple[str, ...], *, namespace: str, token: str) -> Client:
+def _connect(
+    addresses: tuple[str, ...], *, ca_file: Path | None, namespace: str, token: str
+) -> Client:
     text = ",".join(addresses) or os.environ.get("RAFTFLOW_ADDRESS", "")
     given = text.replace(",", " ").split()
     try:
@@ -73,6 +87,7 @@ def connect(addresses: tuple[str, ...], *, namespace: str, token: str) -> Client
             given or [DEFAULT_ADDRESS],
             namespace=namespace,
             token=token,
+            ca_file=ca_file,
             on_delay=_say if sys.stderr.isatty() else None,
         )
     except ValueError as error:

@@ -1,6 +1,7 @@
 """A node's JSON API without a node: canned answers over real HTTP, and a record of what came."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,9 @@ class FakeApi:
 
 
 @contextmanager
-def serving(respond: Callable[[Call], Reply]) -> Iterator[FakeApi]:
+def serving(
+    respond: Callable[[Call], Reply], *, tls: ssl.SSLContext | None = None
+) -> Iterator[FakeApi]:
     fake = FakeApi(respond)
 
     class Handler(BaseHTTPRequestHandler):
@@ -54,6 +57,8 @@ def serving(respond: Callable[[Call], Reply]) -> Iterator[FakeApi]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     fake.address = f"127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -1,10 +1,17 @@
 import socket
+import ssl
+import subprocess
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from fake_api import Call, Reply, serving
 
+from raftflow.cluster.cli import client as module
 from raftflow.cluster.cli.client import (
+    DEADLINE_S,
     Client,
     payload_bytes,
     payload_field,
@@ -20,6 +27,32 @@ from raftflow.cluster.cli.errors import (
 )
 
 UNAVAILABLE: Reply = (503, {"error": "no leader", "maybe_applied": False})
+
+
+@dataclass(frozen=True)
+class Issued:
+    certificate: Path
+    server: ssl.SSLContext
+
+
+@pytest.fixture(scope="session")
+def issued(tmp_path_factory: pytest.TempPathFactory) -> Issued:
+    """A certificate for 127.0.0.1 that no system trusts."""
+    home = tmp_path_factory.mktemp("tls")
+    certificate, key = home / "certificate.pem", home / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-nodes", "-newkey", "ec"),
+            *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"),
+            *("-subj", "/CN=proxy", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    return Issued(certificate, server)
 
 
 @pytest.fixture
@@ -64,6 +97,38 @@ def test_fail_over_keeps_the_request_id(dead_address: str) -> None:
     assert first.body["request_id"] != second.body["request_id"]
 
 
+def test_tls_in_front_with_a_ca_of_its_own(issued: Issued) -> None:
+    with serving(lambda _: (200, {"ok": 1}), tls=issued.server) as fake:
+        client = Client([f"https://{fake.address}/"], ca_file=issued.certificate, token="t")
+        assert client.get("/api/cluster") == {"ok": 1}
+        assert client.get("/api/cluster") == {"ok": 1}
+    assert fake.calls[1].headers["Authorization"] == "Bearer t"
+
+
+def test_a_certificate_that_nobody_vouches_for(issued: Issued) -> None:
+    with (
+        serving(lambda _: (200, {"ok": 1}), tls=issued.server) as fake,
+        pytest.raises(Unreachable, match=r"certificate is not trusted: .*named with --ca-file"),
+    ):
+        Client([f"https://{fake.address}"], deadline_s=60).get("/api/cluster")
+    assert not fake.calls
+
+
+def test_a_ca_file_that_is_none(tmp_path: Path) -> None:
+    for content, reason in ((None, "No such file"), ("x", "holds no certificate")):
+        file = tmp_path / "ca.pem"
+        if content:
+            file.write_text(content)
+        with pytest.raises(ValueError, match=f"--ca-file {file}: .*{reason}"):
+            Client(["https://127.0.0.1"], ca_file=file)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_without_its_node_is_passed_over(status: int) -> None:
+    with serving(lambda _: (status, b"<html>")) as proxy, serving(lambda _: (200, {})) as up:
+        assert Client([proxy.address, up.address]).get("/api/cluster") == {}
+
+
 def test_an_election_is_waited_out() -> None:
     replies = [UNAVAILABLE, UNAVAILABLE, (200, {"fine": 1})]
     with serving(lambda _: replies.pop(0)) as fake:
@@ -77,8 +142,7 @@ def test_a_delay_is_told_once(dead_address: str) -> None:
         client = Client([fake.address, dead_address], on_delay=told.append)
         assert client.get("/api/cluster") == {"fine": 1}
     (line,) = told
-    assert line.startswith(f"no node could serve the call: {fake.address}: no leader; ")
-    assert line.endswith("; trying for another 20 s")
+    assert line == f"no node could serve the call: {fake.address}: no leader; retrying"
 
 
 def test_nobody_listens_is_said_at_once(dead_address: str) -> None:
@@ -93,6 +157,42 @@ def test_no_leader_for_the_whole_deadline() -> None:
         pytest.raises(Unreachable, match=r"^no node could serve.*no leader"),
     ):
         Client([fake.address], deadline_s=0.05).get("/api/cluster")
+
+
+def test_two_nodes_without_a_leader_speak_for_the_rest(dead_address: str) -> None:
+    with (
+        serving(lambda _: UNAVAILABLE) as first,
+        serving(lambda _: UNAVAILABLE) as second,
+        serving(lambda _: UNAVAILABLE) as third,
+    ):
+        every = [dead_address, first.address, second.address, third.address]
+        with pytest.raises(Unreachable):
+            Client(every, deadline_s=0).get("/api/cluster")
+    assert [len(each.calls) for each in (first, second, third)] == [1, 1, 0]
+
+
+def test_a_node_that_hangs_does_not_use_up_the_turn_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.05)
+    with socket.socket() as hung, serving(lambda _: (200, {"fine": 1})) as up:
+        hung.bind(("127.0.0.1", 0))
+        hung.listen()
+        stuck = f"127.0.0.1:{hung.getsockname()[1]}"
+        assert Client([stuck, up.address], deadline_s=0).get("/api/cluster") == {"fine": 1}
+
+
+@pytest.mark.slow
+def test_no_leader_is_said_after_one_retry() -> None:
+    """A node says so after its five seconds (here: one); a user is not kept for a third."""
+
+    def respond(_: Call) -> Reply:
+        time.sleep(1)
+        return UNAVAILABLE
+
+    with serving(respond) as fake, pytest.raises(Unreachable):
+        Client([fake.address], deadline_s=DEADLINE_S / 5).get("/api/cluster")
+    assert len(fake.calls) == 2
 
 
 def test_a_refusal_is_no_reason_to_ask_another_node() -> None:
@@ -124,7 +224,7 @@ def test_what_is_no_http_server() -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("address", ["", "a:b", "https://a:1", "a:99999"])
+@pytest.mark.parametrize("address", ["", "a:b", "ftp://a:1", "https://", "a:99999"])
 def test_bad_addresses(address: str) -> None:
     with pytest.raises(ValueError, match="--address"):
         Client([address])
@@ -145,9 +245,21 @@ def test_waiting_goes_on_through_continue_as_new() -> None:
     with serving(run_that_goes_through("RUNNING", "CONTINUED_AS_NEW", "COMPLETED")) as fake:
         assert wait_until_closed(Client([fake.address]), "x")["status"] == "COMPLETED"
     assert fake.calls[1].target == ("/api/workflows/x/history?run_id=r1&from=5&limit=1&wait=5000")
+    seen: list[str] = []
+    with serving(run_that_goes_through("RUNNING", "COMPLETED")) as fake:
+        wait_until_closed(
+            Client([fake.address]), "x", on_progress=lambda run: seen.append(run["status"])
+        )
+    assert seen == ["RUNNING", "COMPLETED"]
     with serving(run_that_goes_through("CONTINUED_AS_NEW")) as fake:
         run = wait_until_closed(Client([fake.address]), "x", run_id="r1")
     assert run["status"] == "CONTINUED_AS_NEW"
+
+
+def test_a_run_that_is_closed_already_shows_no_progress() -> None:
+    with serving(run_that_goes_through("COMPLETED")) as fake:
+        run = wait_until_closed(Client([fake.address]), "x", on_progress=pytest.fail)
+    assert run["status"] == "COMPLETED"
 
 
 def test_waiting_ends_at_its_timeout() -> None:
