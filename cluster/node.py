@@ -61,6 +61,7 @@ class Node:
         self.config = config
         self.metrics = Metrics()
         self._exits = AsyncExitStack()
+        self._started = False
 
     async def start(self) -> None:
         config, exits = self.config, self._exits
@@ -98,13 +99,15 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._hand_over)
+        self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
 
     async def stop(self) -> None:
         """Hand leadership over, answer what is under way, then close from the edge inwards. Also
         right for a node that did not get far with its start."""
         await self._exits.aclose()
-        log.info("node_stopped")
+        if self._started:
+            log.info("node_stopped")
 
     # ---- what consensus tells (Listener) --------------------------------------------------------
 

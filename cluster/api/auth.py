@@ -7,15 +7,20 @@ Empty lines and lines that begin with # say nothing. Without a file nobody needs
 from __future__ import annotations
 
 import hmac
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import structlog
+
 from raftflow.cluster.api.limits import check_id
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.errors import StartRefused
 from raftflow.engine.ids import DEFAULT_NAMESPACE, id_problem
+
+log = structlog.get_logger("raftflow.api")
 
 NAMESPACE_HEADER = "X-Workflowd-Namespace"
 # By operation, as both APIs name it. What is in neither works within a namespace.
@@ -66,6 +71,7 @@ class Tokens:
             return cls()
         try:
             lines = Path(file).read_text("utf-8").splitlines()
+            _warn_if_exposed(file)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise StartRefused(f"auth_token_file {file}: {reason}") from None
@@ -107,6 +113,18 @@ class Tokens:
         scope.permit(operation)
         named = headers.get(NAMESPACE_HEADER, "")
         return scope.within(check_id(NAMESPACE_HEADER, named) if named else "")
+
+
+def _warn_if_exposed(file: str) -> None:
+    """Refused it is not: mounted secrets are often readable for all, in a container of one user."""
+    mode = stat.S_IMODE(Path(file).stat().st_mode)
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        log.warning(
+            "auth_token_file_exposed",
+            file=file,
+            mode=f"{mode:04o}",
+            remedy=f"every user of this machine has access to the tokens: chmod 600 {file}",
+        )
 
 
 def _parsed(words: list[str], where: str) -> tuple[str, Scope]:

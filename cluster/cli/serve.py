@@ -42,6 +42,11 @@ def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
     is a cluster of one.
 
     \b
+    Exit status: 0 stopped in order; 2 a setting that cannot be (flag, environment, TOML file);
+    70 the node could not go on (its disk, its log) and ended itself: start it again;
+    78 it refuses to start (token file, data directory, port): starting it again does not help.
+
+    \b
     Example, one of three nodes:
       raftflow serve --node-id n2 --data-dir /var/lib/raftflow --http-addr :8233 \\
         --peers n1=10.0.0.1:9233,n2=10.0.0.2:9233,n3=10.0.0.3:9233

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
+import structlog
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from json_client import Client
@@ -88,6 +89,18 @@ def test_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(StartRefused, match="not UTF-8"):
         Tokens.load(str(tmp_path / "bytes"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True), (0o602, True)]
+)
+def test_a_file_that_everybody_can_read_is_told_of(tmp_path: Path, mode: int, warned: bool) -> None:
+    file = Path(usual(tmp_path))
+    file.chmod(mode)
+    with structlog.testing.capture_logs() as logged:
+        assert Tokens.load(str(file)).scope(f"Bearer {ADMIN}") is not None
+    events = [(each["event"], each["log_level"], each["mode"]) for each in logged]
+    assert events == ([("auth_token_file_exposed", "warning", f"{mode:04o}")] if warned else [])
 
 
 # ---- calls ------------------------------------------------------------------------------------

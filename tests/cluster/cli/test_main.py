@@ -1,5 +1,6 @@
 """Exit statuses, which scripts rely on, of the real command."""
 
+import re
 import subprocess
 import sys
 
@@ -52,6 +53,12 @@ def test_who_needs_a_token_hears_how_to_give_one() -> None:
         1,
         "Error: a token is needed (on the command line: --token TOKEN or RAFTFLOW_TOKEN)\n",
     )
+
+
+def test_help_tells_every_exit_status() -> None:
+    for command, statuses in (((), (0, 1, 2, 3, 70, 78, 130)), (("serve",), (0, 2, 70, 78))):
+        said = raftflow(*command, "--help").stdout.partition("Exit status:")[2]
+        assert all(re.search(rf"\b{status}\b", said) for status in statuses), said
 
 
 def test_errors_of_the_server() -> None:

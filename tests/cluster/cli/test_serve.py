@@ -1,5 +1,6 @@
 import json
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -42,13 +43,41 @@ def test_every_command_explains_itself(command: str) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.parametrize("wrong", ["token file", "data directory", "port"])
+def test_what_does_not_allow_a_start_is_said_once(tmp_path: Path, wrong: str) -> None:
+    """Status 78 and one event. A node that never ran did not stop."""
+    ports = free_ports(4)
+    with socket.create_server(("127.0.0.1", ports[0] if wrong == "port" else 0)):
+        done = subprocess.run(
+            [
+                *node_command(tmp_path / ("file" if wrong == "data directory" else "data"), ports),
+                *(["--auth-token-file", "/nowhere"] if wrong == "token file" else []),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines() if line[0] == "{"]
+    assert (done.returncode, events[-1]) == (78, "start_refused"), done.stderr
+    assert not {"node_started", "node_stopped"} & set(events)
+    assert done.stderr.splitlines()[-1].startswith("raftflow: ")
+
+
+def node_command(data_dir: Path, ports: list[int]) -> list[str]:
+    if data_dir.name == "file":
+        data_dir.write_text("no directory")
+    command = [sys.executable, "-m", "raftflow.cluster.cli.main", "serve"]
+    command += ["--data-dir", str(data_dir)]
+    for name, port in zip(("http", "grpc", "raft", "metrics"), ports, strict=True):
+        command += [f"--{name}-addr", f"127.0.0.1:{port}"]
+    return command
+
+
+@pytest.mark.cluster
 def test_the_log_is_json_line_by_line(tmp_path: Path) -> None:
-    flags = []
-    for name, port in zip(("http", "grpc", "raft", "metrics"), free_ports(4), strict=True):
-        flags += [f"--{name}-addr", f"127.0.0.1:{port}"]
     node = subprocess.Popen(
-        [sys.executable, "-m", "raftflow.cluster.cli.main", "serve", "--data-dir", tmp_path]
-        + flags,
+        node_command(tmp_path, free_ports(4)),
         stderr=subprocess.PIPE,
         text=True,
     )
