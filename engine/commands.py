@@ -170,13 +170,15 @@ class UnpauseRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRun:
     """Forget a closed run. The newest run of an id goes last. ``closed_before_ms`` is what the
-    retention of its namespace demands (log time); 0 when a user asked."""
+    retention of its namespace demands (log time); 0 when a user asked. ``older`` are the runs that
+    the same call forgot before: what a caller said does not include it, what it is told does."""
 
     namespace: str
     workflow_id: str
     run_id: str
     request_id: str
     closed_before_ms: int = 0
+    older: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

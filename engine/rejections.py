@@ -53,9 +53,11 @@ class Started:
 @dataclass(frozen=True, slots=True)
 class Done:
     """The command took effect (or already had). ``handed``: the tokens of the tasks that went to
-    the caller's eager poll with it."""
+    the caller's eager poll with it. ``forgotten``: the runs that a delete and those before it,
+    of the same call, forgot."""
 
     handed: tuple[str, ...] = ()
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)

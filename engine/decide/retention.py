@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from raftflow.engine.commands import DeleteRun
-from raftflow.engine.decide.context import DONE, Context, Verdict, no_namespace, no_run, refuse
+from raftflow.engine.decide.context import Context, Verdict, no_namespace, no_run, refuse
 from raftflow.engine.decide.lease import dropped
-from raftflow.engine.rejections import Reason, Rejection
+from raftflow.engine.rejections import Done, Reason, Rejection
 from raftflow.engine.state import Run
 from raftflow.engine.transitions import RunForgotten
 
@@ -29,7 +29,7 @@ def delete(ctx: Context, command: DeleteRun) -> Verdict:
     if newest and run.older_runs:
         message = f"{run.older_runs} older runs are kept: the newest goes last"
         return refuse(Reason.OLDER_RUNS_KEPT, message)
-    return Verdict(DONE, run, (RunForgotten(newest),))
+    return Verdict(Done(forgotten=command.older + 1), run, (RunForgotten(newest),))
 
 
 def _outdated(ctx: Context, run: Run, closed_before_ms: int) -> bool:

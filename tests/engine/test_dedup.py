@@ -27,6 +27,7 @@ from raftflow.engine.rejections import Done, Reason, Rejection, Started
 
 IGNORED = {
     StartRun: {"namespace", "request_id", "run_id", "traceparent", "tracestate"},
+    DeleteRun: {"namespace", "request_id", "older"},
 }
 OTHER = {
     int: 7,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from raftflow.cluster.api.handlers.common import check_namespace, execute
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import DeleteRun
 from raftflow.engine.ids import WorkflowKey
+from raftflow.engine.rejections import Done
 
 _PAUSE_S = 0.02
 
@@ -17,18 +19,25 @@ async def delete(
     node: NodeServices, namespace: str, workflow_id: str, *, run_id: str, request_id: str
 ) -> int:
     """How many runs were forgotten. Without ``run_id`` all of the id, the newest last: it alone
-    carries the request id as the caller gave it, so that a repeated call finds its answer."""
+    carries the request id as the caller gave it, so that a repeated call finds its answer.
+
+    The log is asked for that answer before any older run goes, and the older runs were listed
+    before it was asked. So whatever goes was there before the call was first carried out: a repeat
+    touches no run of an id that began again since."""
     command = DeleteRun(
         namespace=namespace, workflow_id=workflow_id, run_id=run_id, request_id=request_id
     )
     if run_id:
-        await _forget(node, command)
-        return 1
+        return await _forget(node, command)
     older = await _older(node, WorkflowKey(namespace, workflow_id))
+    try:
+        return await _forget(node, command)
+    except ApiError as error:
+        if error.reason != "OLDER_RUNS_KEPT" or not older:
+            raise
     for each in older:
         await _forget_older(node, namespace, workflow_id, each)
-    await _forget(node, command)
-    return len(older) + 1
+    return await _forget(node, replace(command, older=len(older)))
 
 
 async def _older(node: NodeServices, workflow: WorkflowKey) -> list[str]:
@@ -55,14 +64,16 @@ async def _forget_older(node: NodeServices, namespace: str, workflow_id: str, ru
             raise
 
 
-async def _forget(node: NodeServices, command: DeleteRun) -> None:
-    """What a closed run owes to others is on its way and worth a moment's patience."""
+async def _forget(node: NodeServices, command: DeleteRun) -> int:
+    """How many runs went with the call, as the log remembers it. What a closed run owes to others
+    is on its way and worth a moment's patience."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + node.config.leader_wait_ms / 1_000
     while True:
         try:
-            await execute(node, command)
-            return
+            answer = await execute(node, command)
+            assert isinstance(answer, Done)
+            return answer.forgotten
         except ApiError as error:
             if error.reason != "MESSAGES_PENDING" or loop.time() > give_up_at:
                 raise

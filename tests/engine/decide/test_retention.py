@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import engine_harness as make
@@ -76,5 +77,6 @@ def test_runs_of_an_older_release_count_on_every_node(
     refused = harness.do(make.delete("w", "r2"))
     assert isinstance(refused, Rejection)
     assert refused.reason is Reason.OLDER_RUNS_KEPT
-    assert harness.do(make.delete("w", "r1")) == Done()
-    assert harness.do(make.delete("w", "r2")) == Done()
+    assert harness.do(make.delete("w", "r1")) == Done(forgotten=1)
+    last = dataclasses.replace(make.delete("w", "r2"), older=1)
+    assert harness.do(last) == Done(forgotten=2)

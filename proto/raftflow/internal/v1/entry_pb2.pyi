@@ -226,18 +226,20 @@ class UnpauseRun(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DeleteRun(_message.Message):
-    __slots__ = ("namespace", "workflow_id", "run_id", "request_id", "closed_before_ms")
+    __slots__ = ("namespace", "workflow_id", "run_id", "request_id", "closed_before_ms", "older")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLOSED_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    OLDER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     workflow_id: str
     run_id: str
     request_id: str
     closed_before_ms: int
-    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., request_id: _Optional[str] = ..., closed_before_ms: _Optional[int] = ...) -> None: ...
+    older: int
+    def __init__(self, namespace: _Optional[str] = ..., workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., request_id: _Optional[str] = ..., closed_before_ms: _Optional[int] = ..., older: _Optional[int] = ...) -> None: ...
 
 class EagerPoll(_message.Message):
     __slots__ = ("node", "poll_id", "nonce", "worker_id", "names", "task_queue", "duration_ms", "limit")
@@ -596,10 +598,12 @@ class Started(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., started: bool = ..., workflow_id: _Optional[str] = ...) -> None: ...
 
 class Done(_message.Message):
-    __slots__ = ("handed",)
+    __slots__ = ("handed", "forgotten")
     HANDED_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     handed: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, handed: _Optional[_Iterable[str]] = ...) -> None: ...
+    forgotten: int
+    def __init__(self, handed: _Optional[_Iterable[str]] = ..., forgotten: _Optional[int] = ...) -> None: ...
 
 class Granted(_message.Message):
     __slots__ = ("token",)

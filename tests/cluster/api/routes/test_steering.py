@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from json_client import Client
 from single_node import Served
+
+from raftflow.cluster.api.handlers import deletion
+from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
+from raftflow.engine.commands import Command
 
 PATH = "/api/workflows/order-42"
 
@@ -115,6 +121,47 @@ async def test_a_repeated_delete_is_answered_although_the_id_began_again(client:
     other = await client.call("DELETE", f"{PATH}?request_id=d2")
     assert (other.status, other.json["reason"]) == (409, "RUN_OPEN")
     assert other.json["run_id"] == again["run_id"]
+
+
+async def test_a_repeated_delete_of_all_runs_touches_none_that_came_since(client: Client) -> None:
+    async def run_and_end(times: int) -> None:
+        for _ in range(times):
+            await started(client, id_reuse_policy="ALLOW_DUPLICATE")
+            await client.post(PATH + "/terminate", {})
+
+    await run_and_end(3)
+    first = await client.call("DELETE", f"{PATH}?request_id=d1")
+    assert first.json == {"status": "deleted", "runs": 3}
+    await run_and_end(2)
+    repeated = await client.call("DELETE", f"{PATH}?request_id=d1")
+    assert (repeated.status, repeated.json) == (200, first.json)
+    assert len((await client.get(PATH + "/runs")).json["runs"]) == 2
+    other = await client.call("DELETE", f"{PATH}?request_id=d2")
+    assert other.json == {"status": "deleted", "runs": 2}
+
+
+async def test_a_delete_that_broke_off_is_finished_by_its_repeat(
+    client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        await started(client, id_reuse_policy="ALLOW_DUPLICATE")
+        await client.post(PATH + "/terminate", {})
+    execute = deletion.execute
+    calls = 0
+
+    async def breaking(node: NodeServices, command: Command) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # asked, the oldest is gone, and then
+            raise ApiError("UNAVAILABLE", "no leader")
+        return await execute(node, command)
+
+    monkeypatch.setattr(deletion, "execute", breaking)
+    assert (await client.call("DELETE", f"{PATH}?request_id=d1")).status == 503
+    assert len((await client.get(PATH + "/runs")).json["runs"]) == 2
+    for _ in range(2):  # what it finds now; and what it said
+        reply = await client.call("DELETE", f"{PATH}?request_id=d1")
+        assert reply.json == {"status": "deleted", "runs": 2}
 
 
 async def test_runs_stay_while_they_owe_something(client: Client, served: Served) -> None:
