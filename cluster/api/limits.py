@@ -12,7 +12,8 @@ MAX_LIST_LIMIT = 1_000
 DEFAULT_LIST_LIMIT = 200
 MAX_HISTORY_LIMIT = 1_000
 MAX_OFFSET = 10_000  # deeper pages go by cursor
-MAX_COMMANDS = 10_000
+# All open steps (2,000) taken back, as many begun, and markers. All else waits while they apply.
+MAX_COMMANDS = 5_000
 MAX_NAMES = 1_000  # types or activities of one poll or registration
 MAX_TASKS_PER_POLL = 100
 MAX_TOKEN_BYTES = 4 << 10  # a token says its namespace, a name of any length, in base64

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from raftflow.cluster.api.decisions import COMMANDS, COMPLETION_FIELDS, parse_answer, parse_commands
-from raftflow.cluster.api.grpc_commands import READERS
+from raftflow.cluster.api.grpc_commands import READERS, read_commands
+from raftflow.cluster.api.limits import MAX_COMMANDS
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import Fields
 from raftflow.cluster.config import ActivityPolicy, Config
@@ -142,6 +143,25 @@ def test_complaints_name_the_place(config: Config, command: Any, message: str) -
     with pytest.raises(ApiError) as refused:
         parse(config, command=command)
     assert message in refused.value.message
+
+
+def test_a_decision_has_room_for_all_open_steps_twice_and_not_for_everything(
+    config: Config,
+) -> None:
+    assert 2 * config.limits.open_steps < MAX_COMMANDS
+    message = f"commands has {MAX_COMMANDS + 1} entries, the limit is {MAX_COMMANDS}"
+    noop, command = {"type": "noop"}, pb.Command(complete_workflow=pb.CompleteWorkflow())
+    assert parse(config, commands=[noop] * MAX_COMMANDS) == ()
+    assert len(read_commands([command] * MAX_COMMANDS, config)) == MAX_COMMANDS
+    with pytest.raises(ApiError, match=message):
+        parse(config, commands=[noop] * (MAX_COMMANDS + 1))
+    with pytest.raises(ApiError, match=message):
+        read_commands([command] * (MAX_COMMANDS + 1), config)
+
+
+def test_the_protocol_page_says_how_many_commands_a_decision_has() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
+    assert f"| commands of one decision | {MAX_COMMANDS:,} | 400 `INVALID_FIELD` |" in page
 
 
 def test_one_or_several_but_not_both(config: Config) -> None:
