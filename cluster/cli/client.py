@@ -108,15 +108,17 @@ class Client:
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         give_up_at = time.monotonic() + self._deadline_s
         failed: dict[str, Answer | OSError] = {}
+        doubtful = False
         while True:
             outcome = self._attempt(method, target, content)
             if isinstance(outcome, Answer) and outcome.status not in UNSERVED:
                 return _accepted(outcome)
             failed[str(self._servers[self._current])] = outcome
+            doubtful = doubtful or _may_be_applied(outcome)
             self._move_on()
             over = time.monotonic() >= give_up_at and self._heard_enough(failed)
             if over or self._hopeless(failed):
-                raise Unreachable(_unreachable(failed))
+                raise Unreachable(_unreachable(failed) + (_DOUBT if doubtful else ""))
             if self._current == 0 or isinstance(outcome, Answer):
                 self._tell_once(failed)
             if self._current == 0:
@@ -290,6 +292,19 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
     if any(isinstance(why, ssl.SSLCertVerificationError) for why in failed.values()):
         reasons += " (a private CA is named with --ca-file or RAFTFLOW_CA_FILE)"
     return f"no node answered: {reasons}"
+
+
+_DOUBT = "; what was sent may still be applied: look before you send it again"
+
+
+def _may_be_applied(outcome: Answer | OSError) -> bool:
+    """What any attempt left in the air: the last one may well say that it proposed nothing."""
+    if isinstance(outcome, OSError):
+        return False
+    try:
+        return outcome.json().get("maybe_applied") is True
+    except (ValueError, AttributeError):
+        return False
 
 
 def _problem(outcome: Answer | OSError) -> str:
