@@ -6,6 +6,7 @@ wants back (`text`, `json` or `bytes`): the wire carries bytes and no type.
 
 import base64
 import binascii
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -13,6 +14,21 @@ from typing import Any, Literal
 from raftflow_sdk.errors import PayloadError
 
 Decode = Literal["text", "json", "bytes"]
+
+_NOTE = "__raftflow_decode__"
+
+
+def note_decode(code: object, how: Decode) -> None:
+    """The wish that a decorator was given travels with the function, to the tests and replays that
+    are handed the function alone."""
+    with contextlib.suppress(AttributeError, TypeError):  # some callables take no notes
+        setattr(getattr(code, "__func__", code), _NOTE, how)
+
+
+def noted_decode(code: object, otherwise: Decode = "text") -> Decode:
+    """How a function wants its input read."""
+    noted: Decode = getattr(code, _NOTE, otherwise)
+    return noted
 
 
 def encode(value: object) -> bytes:

@@ -36,6 +36,12 @@ class Suspended(BaseException):
     `except Exception` of workflow code lets it pass."""
 
 
+def told(closing: Command) -> str:
+    """How the code ended; by which failure, if it is one."""
+    error = closing.get("error")
+    return f"issued {closing['type']}" + (f" ({error})" if error else "")
+
+
 class Replay:
     """One replay of one workflow task."""
 
@@ -218,7 +224,7 @@ class Replay:
             raise self._error
         if closing is not None and self._suspended_at is not None:
             raise self._swallowed(closing["type"])
-        did = f"issued {closing['type']}" if closing else f"waits at {self._where()}"
+        did = told(closing) if closing else f"waits at {self._where()}"
         missing = self.next_recorded()
         if missing is not None:
             raise self._divergence(did, missing)
