@@ -154,6 +154,7 @@ class Worker:
         self._connection.hang_up()
         self._workflow_slots.close()
         self._activity_slots.close()
+        self._heartbeats.hurry()
         deadline = time.monotonic() + timeout
         self._join(self._pollers, min(deadline, time.monotonic() + _HANG_UP_PATIENCE))
         self._threads.close()
