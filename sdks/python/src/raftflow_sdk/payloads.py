@@ -8,13 +8,14 @@ import base64
 import binascii
 import contextlib
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Mapping
+from typing import Any, Literal, NoReturn
 
 from raftflow_sdk.errors import PayloadError
 
 Decode = Literal["text", "json", "bytes"]
 
+NOT_ITS_RESULT = "is not its result: `await` is missing (`.result()` in a `def` workflow)"
 _NOTE = "__raftflow_decode__"
 
 
@@ -40,13 +41,19 @@ def encode(value: object) -> bytes:
             return value.encode()
         # NaN and Infinity are not JSON, and no other SDK could read them.
         return json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_refuse
         ).encode()
     except (TypeError, ValueError, RecursionError) as err:
         raise PayloadError(
             f"cannot send a {type(value).__name__} as a payload ({err}); "
             "use str, bytes or a value that JSON can express"
         ) from err
+
+
+def _refuse(value: object) -> NoReturn:
+    if isinstance(value, Awaitable):
+        raise TypeError(f"{getattr(value, '__qualname__', value)} {NOT_ITS_RESULT}")
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def decode(data: bytes, how: Decode = "text") -> Any:

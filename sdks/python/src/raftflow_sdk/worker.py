@@ -34,6 +34,7 @@ from raftflow_sdk.poller import (
     Poller,
 )
 from raftflow_sdk.replay import WorkflowCode, decide
+from raftflow_sdk.retry import in_seconds
 from raftflow_sdk.slots import Slots, Threads
 from raftflow_sdk.version import SDK
 from raftflow_sdk.watchdog import Watchdog
@@ -150,12 +151,12 @@ class Worker:
     def stop(self, timeout: float = 30.0) -> bool:
         """Take no new work, finish what runs; False when something still ran after `timeout`
         seconds. Its lease is not renewed any more."""
+        deadline = time.monotonic() + in_seconds("timeout", timeout)
         self._stopping.set()
         self._connection.hang_up()
         self._workflow_slots.close()
         self._activity_slots.close()
         self._heartbeats.hurry()
-        deadline = time.monotonic() + timeout
         self._join(self._pollers, min(deadline, time.monotonic() + _HANG_UP_PATIENCE))
         self._threads.close()
         finished = self._join(self._threads.threads, deadline)
