@@ -317,3 +317,6 @@ def test_what_cannot_be_checked_is_an_error(
     assert main(["code_of_u:WORKFLOWS", "broken.json"]) == 2
     assert main(["code_of_u:WORKFLOWS", "missing.json"]) == 2
     assert "broken.json has no events" in capsys.readouterr().err
+    Path("code_of_t.py").write_text(CODE.format(step="reserve"))
+    assert main(["code_of_t:worker", "broken.json", str(exported)]) == 2
+    assert capsys.readouterr().out.startswith(f"ok {exported}"), "the other files are checked"

@@ -48,10 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--decode", choices=DECODES, help="instead of what is registered")
     given = parser.parse_args(arguments)
     try:
-        return max(_check(load(given.code), given.decode, file) for file in given.files)
+        code = load(given.code)
     except RaftflowError as err:
         print(err, file=sys.stderr)
         return 2
+    return max(_check(code, given.decode, file) for file in given.files)
 
 
 def _check(code: Code, decode: Decode | None, file: str) -> int:
@@ -62,8 +63,9 @@ def _check(code: Code, decode: Decode | None, file: str) -> int:
     except ReplayError as err:
         print(f"DIFFERS {file}: {err}")
         return 1
-    except (LookupError, OSError, ValueError) as err:
-        raise RaftflowError(f"{file}: {err}") from err
+    except (LookupError, OSError, ValueError, RaftflowError) as err:
+        print(f"{file}: {err}", file=sys.stderr)
+        return 2
     print(f"ok {file}: {done.workflow_type} {done.workflow_id}, {done.decisions} decisions")
     if done.warning:
         print(f"warning {file}: {done.warning}", file=sys.stderr)
