@@ -9,8 +9,8 @@ from typing import Any
 from raftflow.testing.fakes import Fate, InTurn, Later
 from raftflow_sdk import ActivityInfo, Worker
 from raftflow_sdk.activity import ActivityCode
-from raftflow_sdk.payloads import Decode
-from raftflow_sdk.worker import WorkflowCode
+from raftflow_sdk.payloads import Decode, noted_decode
+from raftflow_sdk.replay import WorkflowCode
 
 # No fake: the activity's own code runs.
 OWN_CODE = object()
@@ -33,7 +33,7 @@ class Deployment:
             self._activities.update(source.activities)
         else:
             for name, run in source.items():
-                self.workflows[name] = WorkflowCode(run, "text")
+                self.workflows[name] = WorkflowCode.of(run)
 
     def fake(self, activities: Mapping[str, object]) -> None:
         self._fakes.update(activities)
@@ -50,7 +50,7 @@ class Deployment:
             if code.run is workflow:
                 return name
         name = workflow.__name__
-        self.workflows[name] = WorkflowCode(workflow, decode)
+        self.workflows[name] = WorkflowCode(workflow, noted_decode(workflow, decode))
         return name
 
     def fake_of(self, name: str) -> object:
@@ -78,6 +78,7 @@ class Deployment:
         if own is not None and outcome is OWN_CODE:
             code = own
         elif callable(outcome):
+            decode = noted_decode(outcome, decode)
             code = ActivityCode.of(outcome, decode, f"the fake of activity {name!r}")
         else:
             code = ActivityCode(lambda _value: outcome, decode, False)

@@ -126,7 +126,7 @@ class Environment:
                 workflow_type=workflow_type,
                 task_queue=task_queue,
                 input=payloads.encode(input),
-                execution_timeout_ms=to_ms(execution_timeout),
+                execution_timeout_ms=to_ms("execution_timeout", execution_timeout),
                 id_reuse_policy=IdReusePolicy[id_reuse_policy],
                 id_conflict_policy=IdConflictPolicy[id_conflict_policy],
                 request_id=request_id or self._request_id(),
@@ -175,7 +175,7 @@ class Environment:
     def advance(self, seconds: float) -> None:
         """Let so much time pass, and everything happen that happens in it. An activity may call
         this: it then takes that long."""
-        self._advance_to(self.node.time_ms + round(seconds * 1_000))
+        self._advance_to(self.node.time_ms + to_ms("seconds", seconds))
 
     def until(self, condition: Callable[[], object]) -> None:
         """Let time pass until the condition holds."""
@@ -188,7 +188,7 @@ class Environment:
 
     def at(self, seconds: float, action: Callable[[], object]) -> None:
         """Do something in so many seconds from now, while runs go on."""
-        at_ms = self.node.time_ms + round(seconds * 1_000)
+        at_ms = self.node.time_ms + to_ms("seconds", seconds)
         heapq.heappush(self._appointments, _Appointment(at_ms, next(self._numbers), action))
 
     def find(self, workflow_id: str, *, decode: Decode = "text") -> Run:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from raftflow_sdk import ActivityFailure
+from raftflow_sdk.retry import to_ms
 
 
 class Fate(Enum):
@@ -40,11 +41,12 @@ class InTurn:
 
 def takes(seconds: float, outcome: object = "") -> Later:
     """The activity takes so long, and then this is its outcome: a value or an exception."""
-    if seconds < 0:
+    after_ms = to_ms("takes", seconds)
+    if after_ms < 0:
         raise ValueError(f"no activity takes {seconds} seconds")
     if callable(outcome):
         raise TypeError("let the function itself return takes(seconds, its outcome)")
-    return Later(round(seconds * 1_000), outcome)
+    return Later(after_ms, outcome)
 
 
 def in_turn(*outcomes: object) -> InTurn:

@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 
 from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
 from raftflow.cluster.config import Address
+from raftflow_sdk.headers import header_value
 
 DEFAULT_ADDRESS = "127.0.0.1:8233"
 CONNECT_TIMEOUT_S = 2.0
@@ -75,9 +76,9 @@ class Client:
         self._tls = _trust(ca_file) if any(each.tls for each in self._servers) else None
         self._headers = {"Accept": "application/json"}
         if namespace:
-            self._headers["X-Workflowd-Namespace"] = namespace
+            self._headers["X-Workflowd-Namespace"] = header_value("--namespace", namespace)
         if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self._headers["Authorization"] = f"Bearer {header_value('--token', token)}"
         self._deadline_s = deadline_s
         self._on_delay = on_delay
         self._current = 0

@@ -1,7 +1,7 @@
 """The guide to the Python SDK, run as it stands.
 
-Its blocks are one program: those that use `client` run in order against a cluster, after all the
-others were executed and their worker was started. What follows `#` after a `print` is printed.
+Its blocks are two programs: those of the client run in order against a cluster, after those of the
+worker were executed and it was started. What follows `#` after a `print` is printed.
 """
 
 import contextlib
@@ -30,6 +30,7 @@ def test_the_guide_does_what_it_says(cluster: DevCluster) -> None:
     addresses = str([f"http://{cluster.http(node)}" for node in cluster.ids()])
     program = [ADDRESSES.sub(addresses, block) for block in blocks()]
     page: dict[str, Any] = {"__name__": "guide"}
+    mine: dict[str, Any] = {"__name__": "client"}
     for block in program:
         if "client" not in block:
             exec(compile(block, str(GUIDE), "exec"), page)
@@ -38,7 +39,7 @@ def test_the_guide_does_what_it_says(cluster: DevCluster) -> None:
         for block in program:
             if "client" in block:
                 with contextlib.redirect_stdout(io.StringIO()) as out:
-                    exec(compile(block, str(GUIDE), "exec"), page)
+                    exec(compile(block, str(GUIDE), "exec"), mine)
                 assert out.getvalue().splitlines() == expected(block), block
                 said += expected(block)
     assert len(said) >= 10, "the guide shows what its examples print"

@@ -11,12 +11,32 @@ from shop_workflows import approval, order, worker
 from raftflow.testing import HANGS, NOBODY, Environment, StillOpen, fails, in_turn, takes
 from raftflow.testing.environment import Endless
 from raftflow.testing.workers import BadDecision
-from raftflow_sdk import AsyncContext, Context, NondeterminismError, RunFailed
+from raftflow_sdk import AsyncContext, Context, NondeterminismError, RunFailed, Worker
 
 
 @pytest.fixture
 def env() -> Environment:
     return Environment(worker)
+
+
+def test_a_function_alone_is_run_as_it_was_registered() -> None:
+    elsewhere = Worker(["http://127.0.0.1:1"])
+
+    @elsewhere.activity("double", decode="json")
+    def double(number: int) -> int:
+        return 2 * number
+
+    @elsewhere.workflow("Chain", decode="json")
+    def chain(ctx: Context) -> object:
+        return ctx.activity("double", ctx.input["n"], decode="json")
+
+    for env, workflow in (
+        (Environment(), chain),
+        (Environment({"Chain": chain}), "Chain"),
+        (Environment(elsewhere), "Chain"),
+    ):
+        run = env.run(workflow, input={"n": 4}, activities={"double": double}, decode="json")
+        assert run.result == 8
 
 
 def test_time_is_skipped(env: Environment) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from fake_api import Call, Reply, serving
 
 from raftflow.cluster.cli import client as module
@@ -25,6 +26,7 @@ from raftflow.cluster.cli.errors import (
     ServerError,
     Unreachable,
 )
+from raftflow.cluster.cli.main import cli
 
 UNAVAILABLE: Reply = (503, {"error": "no leader", "maybe_applied": False})
 
@@ -71,6 +73,21 @@ def test_headers_and_query() -> None:
     assert call.target == "/api/workflows?q=a%20b%26c&limit=5"
     assert call.headers["X-Workflowd-Namespace"] == "shop"
     assert call.headers["Authorization"] == "Bearer secret"
+
+
+def test_a_token_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda _: (200, {"namespaces": []})) as fake:
+        monkeypatch.setenv("RAFTFLOW_ADDRESS", fake.address)
+        monkeypatch.setenv("RAFTFLOW_TOKEN", "of a file\n")
+        assert CliRunner().invoke(cli, ["namespace", "list"]).exit_code == 0
+        for name, field in (("TOKEN", "--token"), ("NAMESPACE", "--namespace")):
+            monkeypatch.setenv(f"RAFTFLOW_{name}", "hush\nsecret")
+            done = CliRunner().invoke(cli, ["namespace", "list"])
+            assert done.exit_code == 2
+            assert f"{field}: character 5 of 11 is a line break" in done.output
+            assert "hush" not in done.output
+            monkeypatch.delenv(f"RAFTFLOW_{name}")
+    assert [call.headers["Authorization"] for call in fake.calls] == ["Bearer of a file"]
 
 
 @pytest.mark.parametrize("workflow_id", ["a/b", "q'\"", "a b", "🦆", "<script>", "%2F?#{id}"])

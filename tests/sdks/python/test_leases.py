@@ -121,6 +121,39 @@ def test_a_refused_heartbeat_is_a_lost_lease(
     assert held.remaining() == 0
 
 
+@pytest.mark.parametrize(
+    ("ms", "others", "seconds"),
+    [
+        pytest.param(30_000, 0, 3.0, id="a tenth of the lease"),
+        pytest.param(30_000, 49, 5.0, id="ten beats a second in all"),
+        pytest.param(30_000, 199, 10.0, id="but at least thrice in a lease"),
+        pytest.param(6_000, 0, 1.0, id="not more often than once a second"),
+        pytest.param(300, 0, 0.1, id="unless the lease is shorter than three"),
+    ],
+)
+def test_code_hears_sooner_than_the_lease_needs(
+    cluster: FakeCluster, ms: int, others: int, seconds: float
+) -> None:
+    heartbeats = Heartbeats(Connection(["127.0.0.1:1"]), "worker-1")  # it never starts
+    held = lease(cluster, heartbeats, "a", ms=ms)
+    with ExitStack() as stack:
+        for number in range(others):
+            stack.enter_context(heartbeats.holding(lease(cluster, heartbeats, f"t{number}")))
+        with heartbeats.holding(held):
+            assert held.due - held.beat_at == pytest.approx(seconds)
+
+
+def test_who_stops_asks_at_once_whether_the_work_is_wanted(
+    cluster: FakeCluster, heartbeats: Heartbeats
+) -> None:
+    refusal = Refused(409, "lease lost", reason="LEASE_LOST", cancelled=True)
+    cluster.refusals.append(("/api/activity-tasks/heartbeat", refusal))
+    held = lease(cluster, heartbeats, "a", ms=600_000)
+    with heartbeats.holding(held):
+        heartbeats.hurry()
+        assert held.info.cancelled.wait(5)
+
+
 @pytest.mark.slow
 def test_an_unreachable_cluster_is_a_lost_lease_in_the_end(
     cluster: FakeCluster, node: Node, heartbeats: Heartbeats

@@ -1,10 +1,17 @@
 """Retry policies on the wire, and the SDK's own pauses."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from itertools import islice
 
 import pytest
+from run_model import RunModel
 
+from raftflow.testing import Environment, takes
+from raftflow_sdk import ActivityFailure, Client, Worker
 from raftflow_sdk.retry import RetryPolicy, backoffs, to_ms
+
+ADDRESSES = ["http://127.0.0.1:1"]
 
 
 def test_a_policy_is_milliseconds_on_the_wire() -> None:
@@ -42,7 +49,45 @@ def test_a_senseless_policy_is_refused(wrong: dict[str, float]) -> None:
 
 
 def test_seconds_are_rounded_not_cut() -> None:
-    assert to_ms(0.29) == 290
+    assert to_ms("wait", 0.29) == 290
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("timer 'x'", lambda ctx, much: ctx.sleep("x", much)),
+        ("timer 'x.timeout'", lambda ctx, much: ctx.wait_for_signal("x", "y", timeout=much)),
+        (
+            "start_to_close_timeout",
+            lambda ctx, much: ctx.activity("x", start_to_close_timeout=much),
+        ),
+        (
+            "execution_timeout",
+            lambda ctx, much: ctx.continue_as_new(execution_timeout=much),
+        ),
+        ("initial_backoff", lambda _, much: RetryPolicy(initial_backoff=much)),
+        ("max_backoff", lambda _, much: RetryPolicy(max_backoff=much)),
+        ("next_retry_delay", lambda _, much: ActivityFailure("x", next_retry_delay=much)),
+        ("retry_for", lambda _, much: Client(ADDRESSES, retry_for=much)),
+        ("wait", lambda _, much: Client(ADDRESSES).result("x", wait=much)),
+        ("execution_timeout", lambda _, much: Client(ADDRESSES).start("x", execution_timeout=much)),
+        ("retention", lambda _, much: Client(ADDRESSES).create_namespace("x", retention=much)),
+        ("timeout", lambda _, much: Worker(ADDRESSES).stop(much)),
+        ("seconds", lambda _, much: Environment().advance(much)),
+        ("seconds", lambda _, much: Environment().at(much, print)),
+        ("takes", lambda _, much: takes(much)),
+    ],
+)
+def test_a_timedelta_is_refused_with_the_cure(name: str, use: Callable[..., object]) -> None:
+    model = RunModel(lambda ctx: use(ctx, timedelta(seconds=1)))
+    model.decide()
+    said = f"TypeError: {name} takes seconds as a number, not timedelta: use .total_seconds()"
+    assert model.events[-1]["error"].startswith(said)
+
+
+def test_text_is_no_duration() -> None:
+    with pytest.raises(TypeError, match=r"^wait takes seconds as a number, not str$"):
+        to_ms("wait", "5")  # type: ignore[arg-type]
 
 
 def test_pauses_double_up_to_the_cap_with_jitter() -> None:

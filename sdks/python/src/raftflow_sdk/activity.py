@@ -162,7 +162,7 @@ def failure(error: str, error_type: str, *, non_retryable: bool) -> dict[str, An
 def _failed(err: ActivityFailure) -> dict[str, Any]:
     fields = failure(str(err), err.error_type, non_retryable=err.non_retryable)
     if err.next_retry_delay is not None:
-        fields["next_retry_delay_ms"] = max(0, to_ms(err.next_retry_delay))
+        fields["next_retry_delay_ms"] = max(0, to_ms("next_retry_delay", err.next_retry_delay))
     return fields
 
 

@@ -12,7 +12,7 @@ from raftflow_sdk import payloads
 from raftflow_sdk.connection import POLL_TIMEOUT, Connection, path_id
 from raftflow_sdk.errors import RunFailed
 from raftflow_sdk.payloads import Decode
-from raftflow_sdk.retry import to_ms
+from raftflow_sdk.retry import in_seconds, to_ms
 
 IdReusePolicy = Literal["REJECT_DUPLICATE", "ALLOW_DUPLICATE", "ALLOW_DUPLICATE_FAILED_ONLY"]
 Scalar = str | int | float | bool
@@ -54,7 +54,7 @@ class Client:
         self._connection = Connection(
             addresses, token=token, namespace=namespace, ssl_context=ssl_context
         )
-        self._retry_for = retry_for
+        self._retry_for = in_seconds("retry_for", retry_for)
 
     def start(
         self,
@@ -82,7 +82,7 @@ class Client:
             input,
             workflow_id=workflow_id,
             task_queue=task_queue,
-            execution_timeout_ms=None if execution_timeout is None else to_ms(execution_timeout),
+            execution_timeout_ms=_ms(execution_timeout),
             id_reuse_policy=id_reuse_policy,
             id_conflict_policy=id_conflict_policy,
             search_attributes=search_attributes and dict(search_attributes),
@@ -111,7 +111,7 @@ class Client:
             input,
             workflow_id=workflow_id,
             task_queue=task_queue,
-            execution_timeout_ms=None if execution_timeout is None else to_ms(execution_timeout),
+            execution_timeout_ms=_ms(execution_timeout),
             id_reuse_policy=id_reuse_policy,
             search_attributes=search_attributes and dict(search_attributes),
             memo=memo and dict(memo),
@@ -246,14 +246,14 @@ class Client:
         self, name: str, *, retention: float = 0, request_id: str | None = None
     ) -> None:
         """Create a namespace, which keeps closed runs for `retention` seconds (0: for ever)."""
-        body = {"name": name, "retention_ms": to_ms(retention)}
+        body = {"name": name, "retention_ms": to_ms("retention", retention)}
         self._send("POST", "/api/namespaces", body, request_id)
 
     def update_namespace(
         self, name: str, *, retention: float, request_id: str | None = None
     ) -> None:
         """Keep closed runs of a namespace for `retention` seconds (0: for ever)."""
-        body = {"retention_ms": to_ms(retention)}
+        body = {"retention_ms": to_ms("retention", retention)}
         self._send("PUT", f"/api/namespaces/{path_id(name)}", body, request_id)
 
     def health(self) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class Client:
         Raises `RunFailed` when it ended otherwise than COMPLETED, `TimeoutError` when it did not
         end in time.
         """
-        deadline = None if wait is None else time.monotonic() + wait
+        deadline = None if wait is None else time.monotonic() + in_seconds("wait", wait)
         while True:
             left = _LONG_POLL if deadline is None else deadline - time.monotonic()
             if left > 0:
@@ -296,7 +296,7 @@ class Client:
 
     def _wait_for_end(self, workflow_id: str, run_id: str | None, wait: float) -> None:
         """A long poll for an event that no history has: it ends when the run does."""
-        query: dict[str, Any] = {"from": _NO_SUCH_EVENT, "wait": to_ms(wait)}
+        query: dict[str, Any] = {"from": _NO_SUCH_EVENT, "wait": to_ms("wait", wait)}
         if run_id is not None:
             query["run_id"] = run_id
         self._connection.call(
@@ -338,6 +338,10 @@ class Client:
 
 def _path(workflow_id: str) -> str:
     return f"/api/workflows/{path_id(workflow_id)}"
+
+
+def _ms(execution_timeout: float | None) -> int | None:
+    return None if execution_timeout is None else to_ms("execution_timeout", execution_timeout)
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from raftflow_sdk.errors import AlreadyExists, ApiError, NotFound, RaftflowError, Unavailable
+from raftflow_sdk.headers import header_value
 from raftflow_sdk.retry import backoffs
 
 Body = dict[str, Any]
@@ -197,9 +198,9 @@ class Connection:
         self._tls = ssl_context
         self._headers: dict[str, str] = {}
         if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self._headers["Authorization"] = f"Bearer {header_value('token', token)}"
         if namespace is not None:
-            self._headers["X-Workflowd-Namespace"] = namespace
+            self._headers["X-Workflowd-Namespace"] = header_value("namespace", namespace)
         self._next_turn = random.randrange(len(self._addresses))
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -332,7 +333,8 @@ class Connection:
         more_headers: Mapping[str, str] | None,
     ) -> _Request:
         target = f"{path}?{urlencode(query)}" if query else path
-        headers = {**self._headers, **(more_headers or {})}
+        more = {name: header_value(name, text) for name, text in (more_headers or {}).items()}
+        headers = {**self._headers, **more}
         if body is None:
             return _Request(method, target, None, headers)
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

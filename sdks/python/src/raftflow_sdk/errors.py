@@ -1,5 +1,7 @@
 """Everything this SDK raises."""
 
+from raftflow_sdk.retry import in_seconds
+
 
 class RaftflowError(Exception):
     """The base of every error of this SDK."""
@@ -38,6 +40,8 @@ class ActivityFailure(RaftflowError):
         super().__init__(message)
         self.error_type = error_type
         self.non_retryable = non_retryable
+        if next_retry_delay is not None:
+            in_seconds("next_retry_delay", next_retry_delay)
         self.next_retry_delay = next_retry_delay
         self.step_name = step_name
         self.attempts = attempts

@@ -6,13 +6,30 @@ wants back (`text`, `json` or `bytes`): the wire carries bytes and no type.
 
 import base64
 import binascii
+import contextlib
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Mapping
+from typing import Any, Literal, NoReturn
 
 from raftflow_sdk.errors import PayloadError
 
 Decode = Literal["text", "json", "bytes"]
+
+NOT_ITS_RESULT = "is not its result: `await` is missing (`.result()` in a `def` workflow)"
+_NOTE = "__raftflow_decode__"
+
+
+def note_decode(code: object, how: Decode) -> None:
+    """The wish that a decorator was given travels with the function, to the tests and replays that
+    are handed the function alone."""
+    with contextlib.suppress(AttributeError, TypeError):  # some callables take no notes
+        setattr(getattr(code, "__func__", code), _NOTE, how)
+
+
+def noted_decode(code: object, otherwise: Decode = "text") -> Decode:
+    """How a function wants its input read."""
+    noted: Decode = getattr(code, _NOTE, otherwise)
+    return noted
 
 
 def encode(value: object) -> bytes:
@@ -24,13 +41,19 @@ def encode(value: object) -> bytes:
             return value.encode()
         # NaN and Infinity are not JSON, and no other SDK could read them.
         return json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_refuse
         ).encode()
     except (TypeError, ValueError, RecursionError) as err:
         raise PayloadError(
             f"cannot send a {type(value).__name__} as a payload ({err}); "
             "use str, bytes or a value that JSON can express"
         ) from err
+
+
+def _refuse(value: object) -> NoReturn:
+    if isinstance(value, Awaitable):
+        raise TypeError(f"{getattr(value, '__qualname__', value)} {NOT_ITS_RESULT}")
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def decode(data: bytes, how: Decode = "text") -> Any:

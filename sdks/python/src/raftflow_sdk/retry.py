@@ -3,12 +3,21 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, SupportsFloat
 
 
-def to_ms(seconds: float) -> int:
+def in_seconds(name: str, seconds: float) -> float:
+    """Refuses what is no number. A `timedelta` is none: one way to say a duration is enough."""
+    if not isinstance(seconds, SupportsFloat):
+        cure = ": use .total_seconds()" if isinstance(seconds, timedelta) else ""
+        raise TypeError(f"{name} takes seconds as a number, not {type(seconds).__name__}{cure}")
+    return seconds
+
+
+def to_ms(name: str, seconds: float) -> int:
     """Seconds, as the API of this SDK counts, in the milliseconds of the wire."""
-    return round(seconds * 1000)
+    return round(in_seconds(name, seconds) * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +39,11 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if self.max_attempts < 0:
             raise ValueError(f"max_attempts cannot be negative, unlike {self.max_attempts}")
-        if self.initial_backoff < 0 or self.max_backoff < 0:
+        backoffs = (
+            in_seconds("initial_backoff", self.initial_backoff),
+            in_seconds("max_backoff", self.max_backoff),
+        )
+        if min(backoffs) < 0:
             raise ValueError("a backoff cannot be negative")
         if self.backoff_coefficient < 1:
             raise ValueError(f"backoff_coefficient is at least 1, not {self.backoff_coefficient}")
@@ -40,8 +53,8 @@ class RetryPolicy:
     def to_wire(self) -> dict[str, Any]:
         wire: dict[str, Any] = {
             "max_attempts": self.max_attempts,
-            "initial_backoff_ms": to_ms(self.initial_backoff),
-            "max_backoff_ms": to_ms(self.max_backoff),
+            "initial_backoff_ms": to_ms("initial_backoff", self.initial_backoff),
+            "max_backoff_ms": to_ms("max_backoff", self.max_backoff),
         }
         if self.backoff_coefficient != 2.0:
             wire["backoff_coefficient"] = self.backoff_coefficient

@@ -16,7 +16,6 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -25,7 +24,7 @@ from raftflow_sdk.completions import Completions
 from raftflow_sdk.connection import Connection
 from raftflow_sdk.errors import Unavailable
 from raftflow_sdk.leases import Heartbeats, Lease
-from raftflow_sdk.payloads import Decode
+from raftflow_sdk.payloads import Decode, note_decode
 from raftflow_sdk.poller import (
     ACTIVITY_TASKS,
     MOST_TASKS,
@@ -34,7 +33,8 @@ from raftflow_sdk.poller import (
     Patience,
     Poller,
 )
-from raftflow_sdk.replay import Workflow, decide
+from raftflow_sdk.replay import WorkflowCode, decide
+from raftflow_sdk.retry import in_seconds
 from raftflow_sdk.slots import Slots, Threads
 from raftflow_sdk.version import SDK
 from raftflow_sdk.watchdog import Watchdog
@@ -53,14 +53,6 @@ _HANG_UP_PATIENCE = 5.0
 
 # A task and the slots that one of is held for it.
 _Next = tuple[dict[str, Any], Slots]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowCode:
-    """Registered code, with how it wants its input read."""
-
-    run: Workflow
-    decode: Decode
 
 
 class Worker:
@@ -112,6 +104,7 @@ class Worker:
         def register(code: _F) -> _F:
             check_code(code, f"workflow {name!r}", "ctx")
             self._workflows[name] = WorkflowCode(code, decode)
+            note_decode(code, decode)
             return code
 
         return register
@@ -123,6 +116,7 @@ class Worker:
 
         def register(code: _F) -> _F:
             self._activities[name] = ActivityCode.of(code, decode, f"activity {name!r}")
+            note_decode(code, decode)
             return code
 
         return register
@@ -157,11 +151,12 @@ class Worker:
     def stop(self, timeout: float = 30.0) -> bool:
         """Take no new work, finish what runs; False when something still ran after `timeout`
         seconds. Its lease is not renewed any more."""
+        deadline = time.monotonic() + in_seconds("timeout", timeout)
         self._stopping.set()
         self._connection.hang_up()
         self._workflow_slots.close()
         self._activity_slots.close()
-        deadline = time.monotonic() + timeout
+        self._heartbeats.hurry()
         self._join(self._pollers, min(deadline, time.monotonic() + _HANG_UP_PATIENCE))
         self._threads.close()
         finished = self._join(self._threads.threads, deadline)

@@ -1,7 +1,9 @@
 """Futures: what composes, and what is refused."""
 
+import warnings
 from typing import Any
 
+import pytest
 from run_model import RunModel
 
 from raftflow_sdk import AsyncContext, CancelledFailure, Context
@@ -30,6 +32,57 @@ def test_gathers_and_races_nest() -> None:
 
     assert ended(code, (1, "A"), (2, "B"))["output"] == '["A","B"]'
     assert ended(code, (1, "A"), (4, "D"))["output"] == "D"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda step, _: step,
+        lambda step, _: {"nested": [step]},
+        lambda step, ctx: ctx.activity("next", step),
+        lambda step, _: step.upper(),
+        lambda step, _: step["key"],
+        lambda step, _: list(step),
+        lambda step, ctx: ctx.gather(step)[0],
+    ],
+)
+def test_a_forgotten_await_is_told_with_its_step(use: Any) -> None:
+    async def code(ctx: AsyncContext) -> object:
+        return use(ctx.activity("reserve"), ctx)
+
+    error = ended(code)["error"]
+    assert "step 'reserve' (sequence 1) is not its result: `await` is missing" in error
+
+
+def test_a_coroutine_that_was_not_awaited_is_named() -> None:
+    async def reserve() -> str:
+        return "reserved"
+
+    async def code(ctx: AsyncContext) -> object:
+        return reserve()
+
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        error = ended(code)["error"]
+    assert "reserve is not its result: `await` is missing" in error
+
+
+def test_a_run_that_ends_before_what_it_began_says_so() -> None:
+    async def forgets(ctx: AsyncContext) -> object:
+        ctx.activity("charge")
+        return "done"
+
+    async def knows(ctx: AsyncContext) -> object:
+        ctx.child("Outlives")
+        await ctx.race(ctx.activity("work"), ctx.sleep("patience", 60))
+        ctx.activity("not wanted").cancel()
+        return "done"
+
+    told = r"a T run ended before step 'charge' \(sequence 1\), which it never awaited: is an"
+    with pytest.warns(RuntimeWarning, match=told):
+        assert ended(forgets)["output"] == "done"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ended(knows, (2, "worked"))["output"] == "done"
 
 
 def test_nothing_to_wait_for_is_done() -> None:

@@ -1,5 +1,6 @@
 """Exported histories: the file that a node writes and the JSON that it shows say the same."""
 
+import itertools
 import json
 import random
 from dataclasses import fields, replace
@@ -38,7 +39,7 @@ def test_a_binary_history_says_what_the_json_says(tmp_path: Path) -> None:
     file = tmp_path / "w.history"
     file.write_bytes(binary())
     shown = [history_event(event) for event in events()]
-    read = read_history(file)
+    read = read_history(file).events
     assert len(read) == len(shown)
     for event, view in zip(read, shown, strict=True):
         assert event.items() <= view.items(), event["type"]
@@ -47,9 +48,17 @@ def test_a_binary_history_says_what_the_json_says(tmp_path: Path) -> None:
 
 def test_a_torn_tail_is_cut_and_damage_is_named(tmp_path: Path) -> None:
     file, whole = tmp_path / "w.history", binary()
-    for length in random.Random(1).sample(range(len(whole)), 20):
+    ends = list(itertools.accumulate(len(frame(encode_event(event))) for event in events()))
+    for length in random.Random(1).sample(range(ends[0], len(whole)), 20):
         file.write_bytes(whole[:length])
-        assert len(read_history(file)) < len(events())
+        read = read_history(file)
+        kept = sum(end <= length for end in ends)
+        assert len(read.events) == kept
+        torn = f"a torn record at offset {ends[kept - 1]} was left out, after {kept} events"
+        assert read.torn == ("" if length in ends else torn)
+    file.write_bytes(whole[: ends[0] - 1])
+    with pytest.raises(HistoryError, match="no events: a torn record at offset 0"):
+        read_history(file)
     file.write_bytes(whole[:9] + bytes([whole[9] ^ 1]) + whole[10:])
     with pytest.raises(HistoryError, match=r"w\.history: the record at offset 0 has a wrong"):
         read_history(file)
@@ -58,7 +67,7 @@ def test_a_torn_tail_is_cut_and_damage_is_named(tmp_path: Path) -> None:
 def test_what_is_no_event_is_told(tmp_path: Path) -> None:
     file = tmp_path / "w.history"
     file.write_bytes(frame(b"\x7a\x02\x08\x01"))  # field 15 is a body; this SDK knows no 199
-    assert read_history(file)[0]["type"] == "WorkflowCancelled"
+    assert read_history(file).events[0]["type"] == "WorkflowCancelled"
     file.write_bytes(frame(b"\xba\x0c\x00"))
     with pytest.raises(HistoryError, match="body 199 is unknown to this SDK"):
         read_history(file)
@@ -72,8 +81,8 @@ def test_json_is_read_as_the_api_and_the_cli_give_it(tmp_path: Path, as_list: bo
     shown: list[dict[str, Any]] = [{"event_id": 1, "type": "WorkflowStarted"}]
     file = tmp_path / "w.json"
     file.write_text(json.dumps(shown if as_list else {"history_length": 1, "events": shown}))
-    assert read_history(file) == shown
-    assert read_history({"events": shown}) == shown
+    assert read_history(file).events == shown
+    assert read_history({"events": shown}).events == shown
 
 
 @pytest.mark.parametrize(

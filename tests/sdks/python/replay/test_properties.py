@@ -15,6 +15,9 @@ from raftflow_sdk import Replayer
 from raftflow_sdk.replay import decide
 from raftflow_sdk.replay.events import task_at
 
+# The random programs begin more than they wait for.
+pytestmark = pytest.mark.filterwarnings("ignore:.*never awaited:RuntimeWarning")
+
 Maker = Callable[[Program, list[Trace]], Callable[[Any], object]]
 
 

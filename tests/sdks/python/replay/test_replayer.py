@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 from run_model import RunModel
 
-from raftflow_sdk import DEFAULT_VERSION, CancelledFailure, Context, NondeterminismError, Replayer
+from raftflow_sdk import (
+    DEFAULT_VERSION,
+    CancelledFailure,
+    Context,
+    NondeterminismError,
+    Replayer,
+    Worker,
+)
 from raftflow_sdk.replay.__main__ import main
+from raftflow_sdk.replay.history_file import History
 
 Code = Callable[[Any], object]
 
@@ -108,7 +116,23 @@ def test_another_end_is_named() -> None:
         order(ctx)
         raise ValueError
 
-    assert "issued fail_workflow, the history has WorkflowCompleted" in differs(fails, history())
+    message = differs(fails, history())
+    assert "issued fail_workflow (ValueError:  (test_replayer.py:" in message
+    assert "in fails)), the history has WorkflowCompleted" in message
+
+
+def test_an_exception_of_the_code_is_shown() -> None:
+    def early(ctx: Context) -> object:
+        raise TypeError("no such input")
+
+    def later(ctx: Context) -> object:
+        ctx.activity("reserve")
+        raise TypeError("no such output")
+
+    for code, text in ((early, "no such input"), (later, "no such output")):
+        for length in (8, None):
+            message = differs(code, history(), length)
+            assert f"issued fail_workflow (TypeError: {text} (test_replayer.py:" in message
 
 
 def test_a_cancel_left_out_or_added_is_named() -> None:
@@ -197,9 +221,51 @@ def test_a_type_without_code_is_told() -> None:
         Replayer({"Order": order}).check({"events": history().events})
 
 
+# ---- how the input is read -----------------------------------------------------------------------
+
+worker = Worker(["http://127.0.0.1:1"])
+
+
+@worker.workflow("T", decode="json")
+def typed(ctx: Context) -> object:
+    return ctx.activity(ctx.input["step"])
+
+
+@pytest.mark.parametrize("code", [worker, {"T": typed}])
+def test_the_input_is_read_as_the_code_was_registered(code: Any) -> None:
+    model = RunModel(typed, text='{"step": "reserve"}')
+    model.play(random.Random(1))
+    assert Replayer(code).check({"events": model.events})
+    with pytest.raises(NondeterminismError, match="TypeError: string indices"):
+        Replayer(code, decode="text").check({"events": model.events})
+
+
+# ---- files that break off ------------------------------------------------------------------------
+
+
+def test_what_a_torn_file_still_has_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(ctx: Context) -> object:
+        ctx.activity("reserve")
+        return ctx.activity("something else")
+
+    model = history()
+    for length in range(1, len(model.events)):
+        torn = History(model.events[:length], "it breaks off")
+        monkeypatch.setattr("raftflow_sdk.replay.replayer.read_history", lambda _, torn=torn: torn)
+        assert Replayer({"T": order}).check("w.history").warning == "it breaks off"
+    with pytest.raises(NondeterminismError, match="something else"):
+        Replayer({"T": other}).check("w.history")
+
+
 # ---- the command line ----------------------------------------------------------------------------
 
 CODE = """
+from raftflow_sdk import Worker
+
+worker = Worker(["http://127.0.0.1:1"])
+
+
+@worker.workflow("T")
 def order(ctx):
     ctx.activity("{step}")
 
@@ -218,7 +284,7 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", ["order", "WORKFLOWS"])
+@pytest.mark.parametrize("name", ["order", "WORKFLOWS", "worker"])
 def test_the_command_says_that_all_is_well(
     exported: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,8 +311,12 @@ def test_what_cannot_be_checked_is_an_error(
     Path("broken.json").write_text('{"events": []}')
     assert main(["code_of_u:WORKFLOWS", str(exported)]) == 2
     assert main(["code_of_u:nothing", str(exported)]) == 2
+    assert main(["code_of_u:__name__", str(exported)]) == 2
     assert main(["no_such_module:order", str(exported)]) == 2
     assert main(["code_of_u", str(exported)]) == 2
     assert main(["code_of_u:WORKFLOWS", "broken.json"]) == 2
     assert main(["code_of_u:WORKFLOWS", "missing.json"]) == 2
     assert "broken.json has no events" in capsys.readouterr().err
+    Path("code_of_t.py").write_text(CODE.format(step="reserve"))
+    assert main(["code_of_t:worker", "broken.json", str(exported)]) == 2
+    assert capsys.readouterr().out.startswith(f"ok {exported}"), "the other files are checked"

@@ -3,7 +3,7 @@
 from raftflow_sdk.replay.async_context import AsyncContext
 from raftflow_sdk.replay.context import Context
 from raftflow_sdk.replay.core import Suspended
-from raftflow_sdk.replay.decision import Workflow, decide, is_async
+from raftflow_sdk.replay.decision import Workflow, WorkflowCode, decide, is_async
 from raftflow_sdk.replay.futures import Future
 from raftflow_sdk.replay.markers import DEFAULT_VERSION
 from raftflow_sdk.replay.replayer import Replayed, Replayer
@@ -19,6 +19,7 @@ __all__ = [
     "Replayer",
     "Suspended",
     "Workflow",
+    "WorkflowCode",
     "decide",
     "is_async",
 ]

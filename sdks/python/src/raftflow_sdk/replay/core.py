@@ -11,6 +11,7 @@ has beyond, and so the same at every replay.
 import heapq
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -34,6 +35,12 @@ _STATUSES = frozenset({"SCHEDULED", "COMPLETED", "FAILED", "CANCELLED"})
 class Suspended(BaseException):
     """Thrown through workflow code that has to wait; not an `Exception`, so that the
     `except Exception` of workflow code lets it pass."""
+
+
+def told(closing: Command) -> str:
+    """How the code ended; by which failure, if it is one."""
+    error = closing.get("error")
+    return f"issued {closing['type']}" + (f" ({error})" if error else "")
 
 
 class Replay:
@@ -218,7 +225,7 @@ class Replay:
             raise self._error
         if closing is not None and self._suspended_at is not None:
             raise self._swallowed(closing["type"])
-        did = f"issued {closing['type']}" if closing else f"waits at {self._where()}"
+        did = told(closing) if closing else f"waits at {self._where()}"
         missing = self.next_recorded()
         if missing is not None:
             raise self._divergence(did, missing)
@@ -228,7 +235,25 @@ class Replay:
                     f"nondeterministic workflow code at sequence {step.sequence}: the code {did}, "
                     f"the history has {step.kind} {step.name!r} cancelled by the code"
                 )
-        return self.commands if closing is None else [*self.commands, closing]
+        if closing is None:
+            return self.commands
+        if not self.blocking and closing["type"] == "complete_workflow":
+            self._warn_of_forgotten()
+        return [*self.commands, closing]
+
+    def _warn_of_forgotten(self) -> None:
+        """The run ends before a step that no coroutine waited for, and takes it along. A child may
+        outlive it."""
+        for step in self._steps:
+            if step is None or step.observed or step.done or step.has_result:
+                continue
+            if step.kind != "CHILD":
+                warnings.warn(
+                    f"a {self.task['workflow_type']} run ended before {step}, which it never "
+                    "awaited: is an `await` missing?",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
 
     def _diverged(self, did: str, recorded: Mapping[str, Any]) -> NoReturn:
         self.stop(self._divergence(did, recorded))

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,22 @@ from raftflow_sdk.replay.run import ContinueAsNew
 Workflow = Callable[[Any], object]
 """`def code(ctx: Context)` or `async def code(ctx: AsyncContext)`."""
 
+
+@dataclass(frozen=True, slots=True)
+class WorkflowCode:
+    """Workflow code, with how it wants its input read."""
+
+    run: Workflow
+    decode: Decode
+
+    @classmethod
+    def of(cls, code: "Workflow | WorkflowCode", decode: Decode | None = None) -> "WorkflowCode":
+        """`decode`, when given, overrules what the code itself wants."""
+        if isinstance(code, WorkflowCode):
+            return cls(code.run, decode or code.decode)
+        return cls(code, decode or payloads.noted_decode(code))
+
+
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -33,9 +50,13 @@ def is_async(code: Callable[..., object]) -> bool:
 
 
 def decide(
-    workflow: Workflow, task: Mapping[str, Any], *, decode: Decode = "text"
+    workflow: Workflow, task: Mapping[str, Any], *, decode: Decode | None = None
 ) -> dict[str, Any]:
-    """Replay a workflow task; the body of its `POST /api/workflow-tasks/complete`."""
+    """Replay a workflow task; the body of its `POST /api/workflow-tasks/complete`.
+
+    Without `decode` the input is read as the decorator of the code said, else as text.
+    """
+    decode = decode or payloads.noted_decode(workflow)
     replay = Replay(task)
     body = {"workflow_id": task["workflow_id"], "task_token": task["task_token"]}
     try:

@@ -143,7 +143,7 @@ class Driver:
             self._replay.stop(
                 BlockedForever("the coroutines of the workflow wait for one another, for no step")
             )
-        self._replay.suspend(main.waiting or main)
+        self._replay.suspend(main if main.waiting is None else main.waiting)
 
     def _checked(self, awaited: object) -> Future[Any]:
         if isinstance(awaited, Future) and belongs(awaited, self._replay):

@@ -8,7 +8,7 @@ coroutines) sees one order at every replay.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, cast
 
 from raftflow_sdk import payloads
 from raftflow_sdk.errors import (
@@ -45,6 +45,19 @@ class Future(Generic[T]):
         """Whether it is settled, as of the last result that the code was given."""
         self.observed = False
         self.turn = 0
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.pending_steps())) or "a future"
+
+    if not TYPE_CHECKING:  # type checkers find these mistakes by themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = "" if name.startswith("_") else f": {self} {payloads.NOT_ITS_RESULT}"
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
+
+        def __getitem__(self, _: object) -> NoReturn:
+            """Also what unpacking and `for` come to."""
+            raise TypeError(f"{self} {payloads.NOT_ITS_RESULT}")
 
     def result(self) -> T:
         """The value, or the failure raised; waits for it where code can wait without `await`."""

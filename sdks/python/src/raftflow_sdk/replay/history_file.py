@@ -9,6 +9,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,24 @@ class HistoryError(RaftflowError):
     """A history that cannot be read: which one, and where."""
 
 
-def read_history(source: str | Path | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The events of a history: a file, JSON or binary, or the answer of `Client.history`."""
+@dataclass(frozen=True, slots=True)
+class History:
+    """The events that were read. `torn` says where a file breaks off within an event; what comes
+    before that is whole, though the decision that wrote the last events may have gone on."""
+
+    events: list[dict[str, Any]]
+    torn: str = ""
+
+
+def read_history(source: str | Path | Mapping[str, Any]) -> History:
+    """A history: a file, JSON or binary, or the answer of `Client.history`."""
     if isinstance(source, Mapping):
-        return _from_json(source, "the history")
+        return History(_from_json(source, "the history"))
     data = Path(source).read_bytes()
     # A record may begin with the byte of a brace: of its length, which has a zero byte as well.
     if data.lstrip()[:1] in (b"{", b"[") and 0 not in data[:4]:
-        return _from_json(json.loads(data), str(source))
-    return list(_from_binary(data, str(source)))
+        return History(_from_json(json.loads(data), str(source)))
+    return _from_binary(data, str(source))
 
 
 def _from_json(document: Any, name: str) -> list[dict[str, Any]]:
@@ -44,22 +54,27 @@ def _from_json(document: Any, name: str) -> list[dict[str, Any]]:
     return events
 
 
-def _from_binary(data: bytes, name: str) -> Iterator[dict[str, Any]]:
+def _from_binary(data: bytes, name: str) -> History:
+    events: list[dict[str, Any]] = []
     offset = 0
+    torn = ""
     while offset < len(data):
-        if len(data) - offset < 8:
-            return  # a torn tail
-        length, checksum = struct.unpack_from("<II", data, offset)
+        head = data[offset : offset + 8]
+        length, checksum = struct.unpack("<II", head) if len(head) == 8 else (0, 0)
         payload = data[offset + 8 : offset + 8 + length]
-        if len(payload) < length:
-            return
+        if len(head) < 8 or len(payload) < length:
+            torn = f"a torn record at offset {offset} was left out, after {len(events)} events"
+            break
         if _crc32c(payload) != checksum:
             raise HistoryError(f"{name}: the record at offset {offset} has a wrong checksum")
         try:
-            yield _event(payload)
+            events.append(_event(payload))
         except (IndexError, ValueError, UnicodeDecodeError) as err:
             raise HistoryError(f"{name}: the record at offset {offset} is no event: {err}") from err
         offset += 8 + length
+    if not events:
+        raise HistoryError(f"{name} has no events" + (f": {torn}" if torn else ""))
+    return History(events, torn)
 
 
 # ---- HistoryEvent, by its field numbers in proto/workflow/v1/history.proto ----------------------

@@ -60,7 +60,7 @@ class Run:
         return self._replay.clock.now()
 
     def random(self) -> random.Random:
-        """The run's random numbers: the same at every replay."""
+        """The run's own `random.Random`, the same at every replay: `ctx.random().randint(1, 6)`."""
         return self._replay.clock.random()
 
     def uuid(self) -> str:
@@ -93,6 +93,7 @@ class Run:
     ) -> Any:
         """The value of a quick function that may answer differently each time, asked once.
 
+        The history keeps its payload: without `decode="json"` the 5 that it returns is read as "5".
         It runs in the decision, without retries: anything that can fail or wait is an activity.
         """
         return self._markers.side_effect(name, function, decode)
@@ -126,7 +127,7 @@ class Run:
         if task_queue is not None:
             command["task_queue"] = task_queue
         if execution_timeout is not None:
-            command["execution_timeout_ms"] = to_ms(execution_timeout)
+            command["execution_timeout_ms"] = to_ms("execution_timeout", execution_timeout)
         raise ContinueAsNew(command)
 
     # ---- starting steps --------------------------------------------------------------------------
@@ -155,13 +156,13 @@ class Run:
         if retry is not None:
             fields["retry_policy"] = retry.to_wire()
         timeouts = {
-            "start_to_close_timeout_ms": start_to_close_timeout,
-            "schedule_to_close_timeout_ms": schedule_to_close_timeout,
-            "schedule_to_start_timeout_ms": schedule_to_start_timeout,
+            "start_to_close_timeout": start_to_close_timeout,
+            "schedule_to_close_timeout": schedule_to_close_timeout,
+            "schedule_to_start_timeout": schedule_to_start_timeout,
         }
         for field, seconds in timeouts.items():
             if seconds is not None:
-                fields[field] = to_ms(seconds)
+                fields[f"{field}_ms"] = to_ms(field, seconds)
         if task_queue is not None:
             fields["task_queue"] = task_queue
         if priority is not None:
@@ -170,9 +171,10 @@ class Run:
 
     def start_timer(self, name: str, seconds: float) -> Future[None]:
         """A durable timer."""
+        delay_ms = to_ms(f"timer {name!r}", seconds)
         if seconds < 0:
             raise ValueError(f"cannot sleep {seconds} seconds")
-        return self._replay.issue("TIMER", "start_timer", name, {"delay_ms": to_ms(seconds)})
+        return self._replay.issue("TIMER", "start_timer", name, {"delay_ms": delay_ms})
 
     def start_timer_until(self, name: str, when: datetime) -> Future[None]:
         """A durable timer that fires at a moment, at once if it has passed."""
