@@ -15,7 +15,6 @@ from benchmarks import _cluster
 from benchmarks.end_to_end import post
 from benchmarks.failover import settle
 
-
 CATCH_UP_S = 30.0
 
 
