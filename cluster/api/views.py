@@ -289,7 +289,8 @@ def _untaken(signal: Signal) -> dict[str, Any]:
 
 def _signal(signal: Signal) -> dict[str, Any]:
     view = _untaken(signal)
-    view["event_id"] = signal.event_id
+    if signal.event_id:  # none yet: it waits for the decision that is out
+        view["event_id"] = signal.event_id
     view["received_at"] = timestamp(signal.time_ms)
     if signal.taken_by:
         view["taken_by"] = signal.taken_by

@@ -26,6 +26,7 @@ from raftflow.engine.commands import (
     TerminateRun,
     UnpauseRun,
 )
+from raftflow.engine.events import SignalReceived
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.rejections import Started
 from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
@@ -116,10 +117,23 @@ async def describe(
     node: NodeServices, namespace: str, workflow_id: str, run_id: str
 ) -> DescribedRun:
     run, index = await _read(node, namespace, workflow_id, run_id)
-    if not run.signals and not any(_took_signal(step) for step in run.steps):
-        return DescribedRun(run, ())  # each signal is either untaken or some step's
+    waiting, length = _waiting_signals(run), run.history_length
+    if not (waiting or run.signals or any(_took_signal(step) for step in run.steps)):
+        return DescribedRun(run, ())  # each signal is either untaken or some step's, or waits
     await node.replica.written(index)
-    return DescribedRun(run, await node.store.signals_of(run.key))
+    signals = await node.store.signals_of(run.key)
+    if any(signal.event_id > length for signal in signals):
+        waiting = []  # those that waited have joined the history meanwhile, before any other
+    return DescribedRun(run, [*signals, *waiting])
+
+
+def _waiting_signals(run: Run) -> list[Signal]:
+    """Accepted, and to be history when the decision that is out has ended: as yet without an id."""
+    return [
+        Signal(0, arrival.time_ms, arrival.body.name, arrival.body.payload)
+        for arrival in run.arrivals.values()
+        if isinstance(arrival.body, SignalReceived)
+    ]
 
 
 def _took_signal(step: Step) -> bool:

@@ -327,3 +327,27 @@ async def test_a_result_that_waits_for_a_decision_says_so(client: Client) -> Non
     (out, held) = shown["waiting_on"]
     assert out["detail"].endswith("; of what arrived since, 1 wait for it to end")
     assert held["detail"] == "its result is here: the next decision will see it"
+
+
+async def test_a_signal_that_waits_for_a_decision_is_shown(client: Client) -> None:
+    """It was acknowledged: a read after that has it, though it is no event yet."""
+    await started(client)
+    wait = {"type": "await_signal", "step_name": "w", "sequence": 2, "signal_name": "news"}
+    await decide(client, timer(1), wait)
+    await client.post(PATH + "/signal", {"name": "news", "payload": "1"})
+    for payload in "23":  # stale twice: the third is protected
+        task = (await client.get("/api/workflow-tasks?types=Order")).json
+        await client.post(PATH + "/signal", {"name": "news", "payload": payload})
+        body = {"workflow_id": task["workflow_id"], "task_token": task["task_token"]}
+        stale = await client.post("/api/workflow-tasks/complete", body | {"commands": []})
+        assert stale.json["reason"] == "DECISION_STALE"
+    task = (await client.get("/api/workflow-tasks?types=Order")).json
+    await client.post(PATH + "/signal", {"name": "news", "payload": "4"})
+    shown = (await client.get(PATH)).json["signals"]
+    assert [signal["payload"] for signal in shown] == ["1", "2", "3", "4"]
+    assert ["event_id" in signal for signal in shown] == [True, True, True, False]
+    body = {"workflow_id": task["workflow_id"], "task_token": task["task_token"], "commands": []}
+    assert (await client.post("/api/workflow-tasks/complete", body)).status == 200
+    shown = (await client.get(PATH)).json["signals"]
+    assert [signal["payload"] for signal in shown] == ["1", "2", "3", "4"]
+    assert all(signal["event_id"] for signal in shown)
