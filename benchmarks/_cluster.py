@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 from dev_cluster import DevCluster, dev_cluster
+from dev_cluster import wait_for as wait_for
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
