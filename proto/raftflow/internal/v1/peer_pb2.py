@@ -22,35 +22,36 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from raftflow.proto.raftflow.internal.v1 import membership_pb2 as raftflow_dot_internal_dot_v1_dot_membership__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fraftflow/internal/v1/peer.proto\x12\x14raftflow.internal.v1\"\xd6\x04\n\x0bPeerMessage\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x35\n\x06\x61ppend\x18\x02 \x01(\x0b\x32#.raftflow.internal.v1.AppendEntriesH\x00\x12\x39\n\x0c\x61ppend_reply\x18\x03 \x01(\x0b\x32!.raftflow.internal.v1.AppendReplyH\x00\x12\x31\n\x04vote\x18\x04 \x01(\x0b\x32!.raftflow.internal.v1.RequestVoteH\x00\x12\x35\n\nvote_reply\x18\x05 \x01(\x0b\x32\x1f.raftflow.internal.v1.VoteReplyH\x00\x12\x35\n\x08pre_vote\x18\x06 \x01(\x0b\x32!.raftflow.internal.v1.RequestVoteH\x00\x12<\n\x0epre_vote_reply\x18\x07 \x01(\x0b\x32\".raftflow.internal.v1.PreVoteReplyH\x00\x12\x37\n\x0btimeout_now\x18\x08 \x01(\x0b\x32 .raftflow.internal.v1.TimeoutNowH\x00\x12\x31\n\x04read\x18\t \x01(\x0b\x32!.raftflow.internal.v1.ReadRequestH\x00\x12\x35\n\nread_reply\x18\n \x01(\x0b\x32\x1f.raftflow.internal.v1.ReadReplyH\x00\x12=\n\x0esnapshot_offer\x18\x0b \x01(\x0b\x32#.raftflow.internal.v1.SnapshotOfferH\x00\x42\x06\n\x04\x62ody\"*\n\tPeerEntry\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\x8d\x01\n\rAppendEntries\x12\x12\n\nprev_index\x18\x01 \x01(\x04\x12\x11\n\tprev_term\x18\x02 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x03 \x01(\x04\x12\r\n\x05round\x18\x04 \x01(\x04\x12\x30\n\x07\x65ntries\x18\x05 \x03(\x0b\x32\x1f.raftflow.internal.v1.PeerEntry\"x\n\x0b\x41ppendReply\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x12\n\nnext_index\x18\x02 \x01(\x04\x12\x10\n\x08received\x18\x03 \x01(\x04\x12\x10\n\x08rejected\x18\x04 \x01(\x04\x12\x11\n\thint_term\x18\x05 \x01(\x04\x12\r\n\x05round\x18\x06 \x01(\x04\"4\n\x0bRequestVote\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\"\x0b\n\tVoteReply\"3\n\x0cPreVoteReply\x12\x12\n\nasked_term\x18\x01 \x01(\x04\x12\x0f\n\x07granted\x18\x02 \x01(\x08\"\x0c\n\nTimeoutNow\"\x19\n\x0bReadRequest\x12\n\n\x02id\x18\x01 \x01(\x04\"&\n\tReadReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\"t\n\rSnapshotOffer\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x12\n\nindex_term\x18\x03 \x01(\x04\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x12\r\n\x05round\x18\x06 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fraftflow/internal/v1/peer.proto\x12\x14raftflow.internal.v1\x1a%raftflow/internal/v1/membership.proto\"\xd6\x04\n\x0bPeerMessage\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x35\n\x06\x61ppend\x18\x02 \x01(\x0b\x32#.raftflow.internal.v1.AppendEntriesH\x00\x12\x39\n\x0c\x61ppend_reply\x18\x03 \x01(\x0b\x32!.raftflow.internal.v1.AppendReplyH\x00\x12\x31\n\x04vote\x18\x04 \x01(\x0b\x32!.raftflow.internal.v1.RequestVoteH\x00\x12\x35\n\nvote_reply\x18\x05 \x01(\x0b\x32\x1f.raftflow.internal.v1.VoteReplyH\x00\x12\x35\n\x08pre_vote\x18\x06 \x01(\x0b\x32!.raftflow.internal.v1.RequestVoteH\x00\x12<\n\x0epre_vote_reply\x18\x07 \x01(\x0b\x32\".raftflow.internal.v1.PreVoteReplyH\x00\x12\x37\n\x0btimeout_now\x18\x08 \x01(\x0b\x32 .raftflow.internal.v1.TimeoutNowH\x00\x12\x31\n\x04read\x18\t \x01(\x0b\x32!.raftflow.internal.v1.ReadRequestH\x00\x12\x35\n\nread_reply\x18\n \x01(\x0b\x32\x1f.raftflow.internal.v1.ReadReplyH\x00\x12=\n\x0esnapshot_offer\x18\x0b \x01(\x0b\x32#.raftflow.internal.v1.SnapshotOfferH\x00\x42\x06\n\x04\x62ody\"*\n\tPeerEntry\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\x8d\x01\n\rAppendEntries\x12\x12\n\nprev_index\x18\x01 \x01(\x04\x12\x11\n\tprev_term\x18\x02 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x03 \x01(\x04\x12\r\n\x05round\x18\x04 \x01(\x04\x12\x30\n\x07\x65ntries\x18\x05 \x03(\x0b\x32\x1f.raftflow.internal.v1.PeerEntry\"x\n\x0b\x41ppendReply\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x12\n\nnext_index\x18\x02 \x01(\x04\x12\x10\n\x08received\x18\x03 \x01(\x04\x12\x10\n\x08rejected\x18\x04 \x01(\x04\x12\x11\n\thint_term\x18\x05 \x01(\x04\x12\r\n\x05round\x18\x06 \x01(\x04\"4\n\x0bRequestVote\x12\x12\n\nlast_index\x18\x01 \x01(\x04\x12\x11\n\tlast_term\x18\x02 \x01(\x04\"\x0b\n\tVoteReply\"3\n\x0cPreVoteReply\x12\x12\n\nasked_term\x18\x01 \x01(\x04\x12\x0f\n\x07granted\x18\x02 \x01(\x08\"\x0c\n\nTimeoutNow\"\x19\n\x0bReadRequest\x12\n\n\x02id\x18\x01 \x01(\x04\"&\n\tReadReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\"\xcd\x01\n\rSnapshotOffer\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x12\n\nindex_term\x18\x03 \x01(\x04\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x12\r\n\x05round\x18\x06 \x01(\x04\x12:\n\rconfiguration\x18\x07 \x01(\x0b\x32#.raftflow.internal.v1.Configuration\x12\x1b\n\x13\x63onfiguration_index\x18\x08 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftflow.internal.v1.peer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PEERMESSAGE']._serialized_start=58
-  _globals['_PEERMESSAGE']._serialized_end=656
-  _globals['_PEERENTRY']._serialized_start=658
-  _globals['_PEERENTRY']._serialized_end=700
-  _globals['_APPENDENTRIES']._serialized_start=703
-  _globals['_APPENDENTRIES']._serialized_end=844
-  _globals['_APPENDREPLY']._serialized_start=846
-  _globals['_APPENDREPLY']._serialized_end=966
-  _globals['_REQUESTVOTE']._serialized_start=968
-  _globals['_REQUESTVOTE']._serialized_end=1020
-  _globals['_VOTEREPLY']._serialized_start=1022
-  _globals['_VOTEREPLY']._serialized_end=1033
-  _globals['_PREVOTEREPLY']._serialized_start=1035
-  _globals['_PREVOTEREPLY']._serialized_end=1086
-  _globals['_TIMEOUTNOW']._serialized_start=1088
-  _globals['_TIMEOUTNOW']._serialized_end=1100
-  _globals['_READREQUEST']._serialized_start=1102
-  _globals['_READREQUEST']._serialized_end=1127
-  _globals['_READREPLY']._serialized_start=1129
-  _globals['_READREPLY']._serialized_end=1167
-  _globals['_SNAPSHOTOFFER']._serialized_start=1169
-  _globals['_SNAPSHOTOFFER']._serialized_end=1285
+  _globals['_PEERMESSAGE']._serialized_start=97
+  _globals['_PEERMESSAGE']._serialized_end=695
+  _globals['_PEERENTRY']._serialized_start=697
+  _globals['_PEERENTRY']._serialized_end=739
+  _globals['_APPENDENTRIES']._serialized_start=742
+  _globals['_APPENDENTRIES']._serialized_end=883
+  _globals['_APPENDREPLY']._serialized_start=885
+  _globals['_APPENDREPLY']._serialized_end=1005
+  _globals['_REQUESTVOTE']._serialized_start=1007
+  _globals['_REQUESTVOTE']._serialized_end=1059
+  _globals['_VOTEREPLY']._serialized_start=1061
+  _globals['_VOTEREPLY']._serialized_end=1072
+  _globals['_PREVOTEREPLY']._serialized_start=1074
+  _globals['_PREVOTEREPLY']._serialized_end=1125
+  _globals['_TIMEOUTNOW']._serialized_start=1127
+  _globals['_TIMEOUTNOW']._serialized_end=1139
+  _globals['_READREQUEST']._serialized_start=1141
+  _globals['_READREQUEST']._serialized_end=1166
+  _globals['_READREPLY']._serialized_start=1168
+  _globals['_READREPLY']._serialized_end=1206
+  _globals['_SNAPSHOTOFFER']._serialized_start=1209
+  _globals['_SNAPSHOTOFFER']._serialized_end=1414
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from raftflow.proto.raftflow.internal.v1 import membership_pb2 as _membership_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -109,17 +110,21 @@ class ReadReply(_message.Message):
     def __init__(self, id: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
 class SnapshotOffer(_message.Message):
-    __slots__ = ("snapshot_id", "index", "index_term", "size", "sha256", "round")
+    __slots__ = ("snapshot_id", "index", "index_term", "size", "sha256", "round", "configuration", "configuration_index")
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     INDEX_TERM_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     snapshot_id: str
     index: int
     index_term: int
     size: int
     sha256: str
     round: int
-    def __init__(self, snapshot_id: _Optional[str] = ..., index: _Optional[int] = ..., index_term: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., round: _Optional[int] = ...) -> None: ...
+    configuration: _membership_pb2.Configuration
+    configuration_index: int
+    def __init__(self, snapshot_id: _Optional[str] = ..., index: _Optional[int] = ..., index_term: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., round: _Optional[int] = ..., configuration: _Optional[_Union[_membership_pb2.Configuration, _Mapping]] = ..., configuration_index: _Optional[int] = ...) -> None: ...
