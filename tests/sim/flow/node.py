@@ -132,7 +132,6 @@ class FlowNode(SimNode):
         super().__init__(world, name)
         self.store_disk = Disk()
         self.state = self.durable = self.store_disk.written  # type: ignore[assignment]
-        self.skew_ms = self.rng.randrange(-200, 200)
         self.apply_lag_s = 0.001
         self.links: dict[str, SimLink] = {}
         self.loop: SimLoop
@@ -157,8 +156,8 @@ class FlowNode(SimNode):
         self.consensus = consensus = SimConsensus(self)
         self.clock = LogClock(
             voters=len(world.names),
-            monotonic_us=lambda: int(clock.now * 1_000_000),
-            wall_us=lambda: EPOCH_US + int(clock.now * 1_000_000) + self.skew_ms * 1_000,
+            monotonic_us=lambda: int(clock.read() * 1_000_000),
+            wall_us=lambda: EPOCH_US + int(clock.read() * 1_000_000) + self.skew_ms * 1_000,
         )
         self.exchange = ClockExchange(consensus=consensus, clock=self.clock)  # type: ignore[arg-type]
         self.watch = LeaderWatch()
