@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -37,6 +38,7 @@ class Result:
     faults: Counter[str] = field(default_factory=Counter)
     stats: Counter[str] = field(default_factory=Counter)
     options: str = ""
+    trace: str = ""  # of what was no broken promise, but a bug
 
     @property
     def slots(self) -> int:
@@ -84,12 +86,14 @@ class Case:
     def _run(self, tell: Tell | None) -> Result:
         kind = FlowWorld if self.engine else World
         world = kind(self.seed, options=self.options, schedule=self.schedule, tell=tell)
-        failure = None
+        failure, trace = None, ""
         try:
             with without_garbage_collection():
                 world.run()
-        except (Violation, FailStop) as error:
+        except Exception as error:  # noqa: BLE001  # whatever a node meets fails the seed
             failure = f"{type(error).__name__}: {error}"
+            if not isinstance(error, Violation | FailStop):
+                trace = "".join(traceback.format_exception(error)[-3:])
         acked, faults = world.checks.acked, world.nemesis.effective
         if failure is None and self.schedule.whole and world.vacuous:
             failure = f"vacuous: {acked} commits, {faults.total()} effective faults"
@@ -105,6 +109,7 @@ class Case:
             if isinstance(world, FlowWorld)
             else world.stats,
             options=self.options.flags(),
+            trace=trace,
         )
 
 

@@ -74,6 +74,7 @@ def run_cases(cases: Sequence[Case], *, budget_s: float) -> int:
     failed = [(case, result) for case, result in zip(cases, results, strict=True) if result.failure]
     for case, result in failed:
         print(f"seed {case.seed}: {result.failure}\n    {result.options}\n    {case.command()}")
+        print(result.trace, end="")
     if failed and budget_s:
         print_shrunk(failed[0][0], budget_s=budget_s)
     print(_counts(results, len(failed), engine=cases[0].engine, seconds=time.monotonic() - began))

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.working_set import CacheBounds
 from raftflow.engine import commands as cmd
@@ -42,6 +43,7 @@ STRIFE_S = 3.0
 MIN_ENDED = 10
 END_S = 90.0
 PATIENCE_S = 0.5
+CONFIG = Config(leader_wait_ms=1_500)  # what handlers ask for
 JUMP_MS = 5_000
 
 
@@ -52,6 +54,7 @@ def seeded_ids(rng: random.Random) -> Iterator[None]:
         patch.object(
             secrets, "token_hex", lambda size: f"{rng.getrandbits(8 * size):0{2 * size}x}"
         ),
+        patch.object(secrets, "randbits", rng.getrandbits),
         patch.object(uuid, "uuid4", lambda: uuid.UUID(int=rng.getrandbits(128))),
     ):
         yield
@@ -75,6 +78,7 @@ class FlowWorld(World):
         self.cache = CacheBounds(
             runs=rng.choice((3, 40, 1_000)), run_bytes=1 << 30, requests=rng.choice((2, 1_000))
         )
+        self.config = CONFIG
         self.limits = Limits()
         if rng.random() < 0.2:
             self.limits = Limits(max_history_events=rng.choice((30, 60)), max_untaken_signals=4)
