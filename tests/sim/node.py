@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pysyncobj import syncobj as engine
 from pysyncobj.node import Node as RaftNode
 from pysyncobj.transport import Transport
 
@@ -24,6 +26,7 @@ from raftflow.raftlog.journal import Journal, LogEntry
 from tests.sim.checkers import Violation
 from tests.sim.disk import PowerLost, SimDisk
 from tests.sim.network import Endpoint
+from tests.sim.options import CLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +112,9 @@ class SimNode:
         self.disk_id = f"{name}1"
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
+        self._chance = random.Random(self.rng.getrandbits(64))  # the core's
+        self.usual_skew_ms, self.clock_rate = self._clock()
+        self.skew_ms = self.usual_skew_ms
         self.flush_s = 0.001
         self.tick_s = TICK_S
         self.flushes = 0
@@ -127,6 +133,12 @@ class SimNode:
         self.hard_state: HardState
         self.core: Core
 
+    def _clock(self) -> tuple[int, float]:
+        """How far its wall clock is off, and how fast its clocks run."""
+        skew_ms, millionths = CLOCKS[self.world.options.clocks]
+        fast = 1.0 + self.rng.uniform(-millionths, millionths) / 1e6
+        return self.rng.randint(-skew_ms, skew_ms), fast
+
     # -- life
 
     def start(self) -> None:
@@ -140,6 +152,15 @@ class SimNode:
         self.copies = {}
         self.inbox = []
         self.paused_until = 0.0
+        with self.acting():
+            self._open()
+        world.network.attach(
+            self.name, Endpoint(self._deliver, self._connected, self._disconnected)
+        )
+        self._later(self.rng.random() * TICK_S, self._tick)
+
+    def _open(self) -> None:
+        world = self.world
         self.hard_state = HardState.open(DIRECTORY, self.disk)
         self.journal = WatchedJournal.open(
             DIRECTORY, disk=self.disk, segment_bytes=world.segment_bytes
@@ -165,10 +186,17 @@ class SimNode:
             callbacks=self,
             timing=world.timing,
         )
-        world.network.attach(
-            self.name, Endpoint(self._deliver, self._connected, self._disconnected)
-        )
-        self._later(self.rng.random() * TICK_S, self._tick)
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """What happens now happens by this node's clock and chance."""
+        clock = self.world.clock
+        before, clock.rate = clock.rate, self.clock_rate
+        chance, engine.random = engine.random, self._chance
+        try:
+            yield
+        finally:
+            clock.rate, engine.random = before, chance
 
     def kill(self, *, power: bool) -> None:
         """`power`: unsynced data goes too, and nobody resets the connections."""
@@ -219,7 +247,13 @@ class SimNode:
 
     def do(self, event: Callable[[], None]) -> None:
         try:
-            event()
+            clock = self.world.clock
+            before = clock.rate, engine.random  # `acting`, without its price
+            clock.rate, engine.random = self.clock_rate, self._chance
+            try:
+                event()
+            finally:
+                clock.rate, engine.random = before
         except FailStop:
             if not self.disk.failed:
                 raise
