@@ -12,6 +12,8 @@ from enum import StrEnum
 PROTOCOL_VERSION = 1
 MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
+_SINCE_0_3 = {"boots": 0, "seen_incarnation": "", "seen_boots": 0, "seen_boot_id": ""}
+STALE_DATA = "stale_data"
 
 
 class Purpose(StrEnum):
@@ -31,6 +33,23 @@ class HandshakeError(Exception):
         self.told_by_peer = told_by_peer
 
 
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One start of a process on one disk."""
+
+    incarnation: str
+    boots: int
+    boot_id: str
+
+    def outdates(self, other: Boot) -> bool:
+        """Whether `other`, of the same disk, must be a copy made before this start."""
+        return (
+            self.incarnation == other.incarnation
+            and self.boot_id != other.boot_id
+            and 0 < other.boots <= self.boots
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     protocol: int = PROTOCOL_VERSION
@@ -46,9 +65,30 @@ class Hello:
     metrics: str
     purpose: str = ""
     target: str = ""
+    # Since 0.3; 0 and "" from a node of an earlier release. How often the sender's directory was
+    # started, and the newest start of the receiver's that the sender has heard of.
+    boots: int = 0
+    seen_incarnation: str = ""
+    seen_boots: int = 0
+    seen_boot_id: str = ""
 
-    def to(self, target: str, purpose: Purpose) -> Hello:
-        return replace(self, target=target, purpose=purpose.value)
+    def to(self, target: str, purpose: Purpose, seen: Boot | None = None) -> Hello:
+        return replace(
+            self,
+            target=target,
+            purpose=purpose.value,
+            seen_incarnation=seen.incarnation if seen else "",
+            seen_boots=seen.boots if seen else 0,
+            seen_boot_id=seen.boot_id if seen else "",
+        )
+
+    @property
+    def boot(self) -> Boot:
+        return Boot(self.incarnation, self.boots, self.boot_id)
+
+    @property
+    def seen(self) -> Boot:
+        return Boot(self.seen_incarnation, self.seen_boots, self.seen_boot_id)
 
 
 def encode(hello: Hello) -> bytes:
@@ -77,7 +117,7 @@ def decode(payload: bytes) -> Hello:
         )
     values: dict[str, str | int] = {}
     for name, kind in Hello.__annotations__.items():
-        value = fields.get(name)
+        value = fields.get(name, _SINCE_0_3.get(name))
         wanted = int if kind == "int" else str
         if type(value) is not wanted or (isinstance(value, str) and len(value) > _MAX_TEXT):
             raise HandshakeError("malformed_hello", f"field {name!r} is missing or not {kind}")
@@ -108,6 +148,19 @@ def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
     if call.node_id > mine.node_id:
         # The lower id dials: two connections for one purpose would need a tie-break.
         raise HandshakeError("wrong_direction", f"{mine.node_id!r} dials {call.node_id!r}")
+
+
+def check_own_data(theirs: Hello, *, mine: Hello) -> None:
+    """Whether the other side has seen a later start of this very disk: then this is an old copy."""
+    if theirs.seen.outdates(mine.boot):
+        raise HandshakeError(STALE_DATA, outdated(mine.node_id, theirs.seen, mine.boot))
+
+
+def outdated(node_id: str, seen: Boot, comes: Boot) -> str:
+    return (
+        f"{node_id!r} comes with start {comes.boots} of its data, but start {seen.boots} was seen:"
+        " an old copy, which must not vote"
+    )
 
 
 def _check_cluster(hello: Hello, *, mine: Hello) -> None:
