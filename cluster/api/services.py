@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
+from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
 from raftflow.engine.commands import Batch, Command, EagerPoll
@@ -150,6 +151,7 @@ class NodeServices:
     consensus: Consensus
     metrics: Metrics
     clock: Clock
+    levels: Levels
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -97,6 +97,10 @@ SHAPES: Mapping[str, Schema] = {
         cancelled=FLAG,
         run_id=TEXT,
         cause=TEXT,
+        feature=TEXT,
+        needs_level=COUNT,
+        level=COUNT,
+        held_back_by=array(TEXT),
     ),
     "Started": _shape({"workflow_id": ID, "run_id": TEXT, "started": FLAG}),
     "RunSummary": _shape(_SUMMARY, closed_at=TIME),
@@ -243,6 +247,7 @@ SHAPES: Mapping[str, Schema] = {
             "node": TEXT,
             "leader": _OPTIONAL_TEXT,
             "term": COUNT,
+            "feature_level": COUNT,
             "nodes": array(ref("Node")),
             "elections": array(ref("Election")),
         }
@@ -265,6 +270,7 @@ SHAPES: Mapping[str, Schema] = {
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
+        feature_level=_OPTIONAL_COUNT,
     ),
     "Election": _shape({"at": TIME, "term": COUNT, "leader": _OPTIONAL_TEXT, "reason": TEXT}),
 }

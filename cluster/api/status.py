@@ -8,7 +8,13 @@ from typing import Any
 
 import grpc
 
-from raftflow.cluster.errors import HistoryDamaged, LeaseLost, Overloaded, Unavailable
+from raftflow.cluster.errors import (
+    FeatureUnavailable,
+    HistoryDamaged,
+    LeaseLost,
+    Overloaded,
+    Unavailable,
+)
 from raftflow.engine.rejections import Reason, Rejection
 
 ERROR_DOMAIN = "workflowd"
@@ -52,6 +58,7 @@ TABLE: dict[str, Situation] = {
     "LIMIT_EXCEEDED": Situation(400, _C.INVALID_ARGUMENT),
     "UNREADABLE": Situation(500, _C.DATA_LOSS),
     # The node and the cluster.
+    "FEATURE_UNAVAILABLE": Situation(409, _C.FAILED_PRECONDITION),
     "HISTORY_DAMAGED": Situation(500, _C.DATA_LOSS),
     "OVERLOADED": Situation(429, _C.RESOURCE_EXHAUSTED),
     "UNAVAILABLE": Situation(503, _C.UNAVAILABLE),
@@ -120,6 +127,15 @@ def of_exception(error: Exception) -> ApiError | None:
                 cause=error.cause,
                 maybe_applied=False,
                 retry_after_ms=error.retry_after_ms,
+            )
+        case FeatureUnavailable():
+            return ApiError(
+                "FEATURE_UNAVAILABLE",
+                error.message,
+                feature=error.feature,
+                needs_level=error.needs_level,
+                level=error.level,
+                held_back_by=list(error.held_back_by),
             )
         case LeaseLost():
             return ApiError("LEASE_LOST", error.message, cancelled=error.cancelled)

@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 import structlog
 
 from raftflow.cluster.consensus.channel import PeerChannel
-from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.core import REGULAR, Core
 from raftflow.cluster.consensus.flusher import Flusher
 from raftflow.cluster.consensus.handshake import STALE_DATA, HandshakeError, Hello, Purpose
 from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
@@ -283,6 +283,15 @@ class Consensus:
 
     def status(self) -> ConsensusStatus:
         return self._core.status()
+
+    def newest_entry(self) -> bytes | None:
+        """The last entry with a payload that the log still holds, committed or not."""
+        journal = self._journal
+        for index in range(journal.last_index, journal.first_index - 1, -1):
+            (entry,) = journal.entries(index, index + 1, max_bytes=1)
+            if entry.payload[:1] == REGULAR and len(entry.payload) > 1:
+                return entry.payload[1:]
+        return None
 
     @property
     def role(self) -> Role:

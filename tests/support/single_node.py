@@ -30,12 +30,13 @@ from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
+from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, Command, EagerPoll, ReturnTask
+from raftflow.engine.commands import FEATURE_LEVEL, Batch, Command, EagerPoll, ReturnTask
 from raftflow.engine.describe import activity_task, decision_task, lease_fate
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
 from raftflow.engine.rejections import Answer, Granted
@@ -382,6 +383,7 @@ class SingleNode:
             raft="127.0.0.1:9233",
             metrics="127.0.0.1:9090",
             version="0.1.0",
+            feature_level=FEATURE_LEVEL,
             connected=True,
         )
         return {"n1": own, **self.members}
@@ -397,7 +399,7 @@ def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
     )
 
 
-def services(node: SingleNode, config: Config) -> NodeServices:
+def services(node: SingleNode, config: Config, levels: Levels | None = None) -> NodeServices:
     return NodeServices(
         config=config,
         forwarder=node,
@@ -408,6 +410,7 @@ def services(node: SingleNode, config: Config) -> NodeServices:
         consensus=node,
         metrics=Metrics(),
         clock=node,
+        levels=levels or Levels(members=node.peers),
         hosted_types=frozenset({"Hosted"}),
     )
 

@@ -135,6 +135,7 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
         "node": node.config.node_id,
         "leader": leader_of(node),
         "term": status.term,
+        "feature_level": node.levels.level,
         "nodes": [
             _row(info, reports[peer], followers.get(peer, {}), status.commit_index)
             for peer, info in peers.items()
@@ -174,6 +175,7 @@ def _row(
         "snapshot_age_seconds": report.get("snapshot_age_seconds"),
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
+        "feature_level": info.feature_level,
         "connected": bool(info.connected),
     }
 

@@ -44,6 +44,7 @@ class ThreeNodes(SingleNode):
                 raft=f"{name}:9233",
                 metrics=f"{name}:9090",
                 version="0.1.0",
+                feature_level=3 if name != "n3" else 0,
                 connected=name != "n3",
             )
             for name in ("n1", "n2", "n3")
@@ -66,6 +67,7 @@ async def test_silent_nodes_are_shown_too(tmp_path: Path) -> None:
     assert rows["n2"]["last_contact_ms"] == 20
     assert (rows["n3"]["role"], rows["n3"]["connected"]) == ("unknown", False)
     assert rows["n3"]["lag"] is None
+    assert [rows[name]["feature_level"] for name in rows] == [3, 3, 0]
     assert shown["elections"][0]["leader"] == "n1"
     assert set(rows["n1"]) == set(rows["n3"])
 
