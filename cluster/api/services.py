@@ -136,6 +136,15 @@ class Consensus(Protocol):
     def peers(self) -> Mapping[str, Any]: ...
 
 
+class Members(Protocol):
+    """Any node's way to change who belongs to the cluster; each returns the index of the entry.
+    Raises MembershipRefused or Unavailable."""
+
+    async def add(self, member_id: str, raft: str) -> int: ...
+
+    async def remove(self, member_id: str) -> int: ...
+
+
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
@@ -152,6 +161,7 @@ class NodeServices:
     metrics: Metrics
     clock: Clock
     levels: Levels
+    members: Members
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

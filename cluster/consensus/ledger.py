@@ -36,6 +36,8 @@ class PeerLedger:
         self._path = path
         self._boots = boots
         self._durable = dict(boots)
+        # The disk of each peer that counts while the configuration records none. Grows.
+        self.first_seen = {peer: each[0].incarnation for peer, each in boots.items() if each}
         self._writing = asyncio.Lock()
 
     @classmethod
@@ -63,11 +65,6 @@ class PeerLedger:
         boots = self._boots.get(peer)
         return boots[-1] if boots else None
 
-    def first_incarnation(self, peer: str) -> str:
-        """The disk that counts while the configuration records none; "" before any was seen."""
-        boots = self._boots.get(peer)
-        return boots[0].incarnation if boots else ""
-
     def note(self, hello: Hello) -> bool:
         """Take a boot in; True when it must be `written` before anything is done with that peer."""
         known = self._boots.get(hello.node_id, ())
@@ -80,6 +77,7 @@ class PeerLedger:
         else:
             known = (*known, boot)
         self._boots[hello.node_id] = known
+        self.first_seen.setdefault(hello.node_id, boot.incarnation)
         return True
 
     async def written(self) -> None:

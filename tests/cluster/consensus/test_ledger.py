@@ -45,7 +45,7 @@ async def test_an_old_copy_is_refused(tmp_path: Path, old: Hello) -> None:
 async def test_another_disk_is_another_story(tmp_path: Path) -> None:
     ledger = await remembered(tmp_path, boot(7), boot(1, incarnation="disk-b"))
     assert ledger.newest("n2") == Boot("disk-b", 1, "b1")
-    assert ledger.first_incarnation("n2") == "disk-a"
+    assert ledger.first_seen == {"n2": "disk-a"}
     with pytest.raises(HandshakeError):
         ledger.judge(boot(6))
 
