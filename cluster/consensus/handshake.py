@@ -12,8 +12,11 @@ from enum import StrEnum
 PROTOCOL_VERSION = 1
 MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
-_SINCE_0_3 = {"boots": 0, "seen_incarnation": "", "seen_boots": 0, "seen_boot_id": ""}
 STALE_DATA = "stale_data"
+# What releases before 0.3 do not say.
+_OPTIONAL = frozenset(
+    {"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"}
+)
 
 
 class Purpose(StrEnum):
@@ -65,7 +68,9 @@ class Hello:
     metrics: str
     purpose: str = ""
     target: str = ""
-    # Since 0.3; 0 and "" from a node of an earlier release. How often the sender's directory was
+    # The index of the newest configuration that the speaker knows to be committed.
+    configuration: int = 0
+    # How often the sender's directory was
     # started, and the newest start of the receiver's that the sender has heard of.
     boots: int = 0
     seen_incarnation: str = ""
@@ -117,7 +122,9 @@ def decode(payload: bytes) -> Hello:
         )
     values: dict[str, str | int] = {}
     for name, kind in Hello.__annotations__.items():
-        value = fields.get(name, _SINCE_0_3.get(name))
+        if name in _OPTIONAL and name not in fields:
+            continue
+        value = fields.get(name)
         wanted = int if kind == "int" else str
         if type(value) is not wanted or (isinstance(value, str) and len(value) > _MAX_TEXT):
             raise HandshakeError("malformed_hello", f"field {name!r} is missing or not {kind}")
@@ -135,17 +142,22 @@ def check_answer(answer: Hello, *, mine: Hello) -> None:
 
 
 def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
-    """The accepting side."""
+    """The accepting side. Whoever knows of newer members than this node does may be one."""
     _check_cluster(call, mine=mine)
     if call.node_id == mine.node_id:
         raise HandshakeError("duplicate_node_id", f"{call.node_id!r} is this node's own id")
-    if call.node_id not in peers:
-        raise HandshakeError("unknown_node", f"{call.node_id!r} is not a member of this cluster")
+    known = call.node_id in peers
+    if not known and call.configuration <= mine.configuration:
+        raise HandshakeError(
+            "not_a_member",
+            f"{call.node_id!r} does not belong to this cluster as of entry {mine.configuration};"
+            " `raftflow node add` adds it",
+        )
     if call.target != mine.node_id:
         raise HandshakeError("wrong_node", f"called {call.target!r}, this is {mine.node_id!r}")
     if call.purpose not in set(Purpose):
         raise HandshakeError("malformed_hello", f"unknown purpose {call.purpose!r:.40}")
-    if call.node_id > mine.node_id:
+    if known and call.node_id > mine.node_id:
         # The lower id dials: two connections for one purpose would need a tie-break.
         raise HandshakeError("wrong_direction", f"{mine.node_id!r} dials {call.node_id!r}")
 
