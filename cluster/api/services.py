@@ -136,6 +136,11 @@ class Consensus(Protocol):
     def peers(self) -> Mapping[str, Any]: ...
 
 
+class Digests(Protocol):
+    @property
+    def compared_index(self) -> int: ...
+
+
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
@@ -152,6 +157,7 @@ class NodeServices:
     metrics: Metrics
     clock: Clock
     levels: Levels
+    digests: Digests
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -1,4 +1,4 @@
-"""Real nodes of several releases in one cluster: each a process, released ones from their wheels."""
+"""Real nodes of several releases in one cluster, released ones from their wheels."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def stored_rows(data_dir: Path) -> dict[str, list[tuple[Any, ...]]]:
     db = sqlite3.connect(f"file:{data_dir / 'state.db'}?mode=ro", uri=True)
     try:
         return {
-            table: sorted(db.execute(f"SELECT * FROM {table}").fetchall(), key=repr)  # noqa: S608
+            table: sorted(db.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
             for table in _TABLES
         }
     finally:
