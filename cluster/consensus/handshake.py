@@ -14,9 +14,7 @@ MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
 STALE_DATA = "stale_data"
 # What releases before 0.3 do not say.
-_OPTIONAL = frozenset(
-    {"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"}
-)
+_OPTIONAL = frozenset({"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"})
 
 
 class Purpose(StrEnum):
