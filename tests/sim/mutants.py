@@ -29,6 +29,8 @@ class Mutant:
     target: Any
     attribute: str
     replacement: Any
+    test: str = ""  # of another layer, which catches what no simulated run shows
+    layer: str = "consensus"
 
     @contextmanager
     def applied(self) -> Iterator[None]:
