@@ -162,6 +162,7 @@ class Node:
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
+            level_of=lambda peer: self.consensus.peers()[peer].feature_level,
         )
 
     def _build_calls(self) -> None:
@@ -243,6 +244,8 @@ class Node:
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
         self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
+        self.metrics.digest_compared.set_function(lambda: self.digests.compared_index)
+        self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -258,6 +261,7 @@ class Node:
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            digests=self.digests,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
         )

@@ -145,6 +145,11 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Digests(Protocol):
+    @property
+    def compared_index(self) -> int: ...
+
+
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
@@ -162,6 +167,7 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    digests: Digests
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

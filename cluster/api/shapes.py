@@ -268,6 +268,7 @@ SHAPES: Mapping[str, Schema] = {
         lag=_OPTIONAL_COUNT,
         last_contact_ms=_OPTIONAL_COUNT,
         state_digest=_OPTIONAL_TEXT,
+        digest_compared_index=_OPTIONAL_COUNT,
         first_index=_OPTIONAL_COUNT,
         snapshot_index=_OPTIONAL_COUNT,
         snapshot_age_seconds={"type": ["number", "null"]},

@@ -349,7 +349,7 @@ class Consensus:
     def newest_entry(self) -> bytes | None:
         """The last entry with a payload that the log still holds, committed or not."""
         journal = self._journal
-        for index in range(journal.last_index, journal.first_index - 1, -1):
+        for index in range(journal.last_index, journal.prev_index, -1):
             (entry,) = journal.entries(index, index + 1, max_bytes=1)
             if entry.payload[:1] == REGULAR and len(entry.payload) > 1:
                 return entry.payload[1:]

@@ -349,6 +349,10 @@ class SingleNode:
                 found[run.status] = found.get(run.status, 0) + 1
         return found
 
+    @property
+    def compared_index(self) -> int:
+        return self.harness.index
+
     # ---- consensus, clock ---------------------------------------------------------------------
 
     @property
@@ -423,6 +427,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         consensus=node,
         metrics=Metrics(),
         clock=node,
+        digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
         hosted_types=frozenset({"Hosted"}),
