@@ -171,9 +171,7 @@ class Members:
             held_back_by = steward.held_back_by(consensus)
             before = consensus.configuration
             if request.raft:
-                after = steward.added(
-                    before, request.id, request.raft, held_back_by=held_back_by
-                )
+                after = steward.added(before, request.id, request.raft, held_back_by=held_back_by)
             else:
                 after = steward.removed(
                     before, request.id, steward.seen_by(consensus), held_back_by=held_back_by

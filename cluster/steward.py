@@ -88,14 +88,10 @@ def _raised(
     members = tuple(
         member
         if member.incarnation
-        else replace(
-            member, incarnation=first_seen.get(member.id) or seen[member.id].incarnation
-        )
+        else replace(member, incarnation=first_seen.get(member.id) or seen[member.id].incarnation)
         for member in configuration.members
     )
-    return Change(
-        Configuration(members, level), f"every member understands feature level {level}"
-    )
+    return Change(Configuration(members, level), f"every member understands feature level {level}")
 
 
 def _lost_disk(configuration: Configuration, seen: Mapping[str, Seen]) -> Change | None:

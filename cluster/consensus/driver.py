@@ -578,7 +578,9 @@ class Consensus:
         """A peer (or, by what it says, this node itself) will not have us."""
         if refusal.reason == NOT_A_MEMBER:
             if max(self._journal.last_index, self._store.applied_index) > 0:
-                self._cast_out(f"does not belong to its cluster any more ({peer}: {refusal.detail})")
+                self._cast_out(
+                    f"does not belong to its cluster any more ({peer}: {refusal.detail})"
+                )
             else:
                 log.info("waits_to_be_added", node=self.config.node_id, told_by=peer)
         elif refusal.reason == STALE_DATA:

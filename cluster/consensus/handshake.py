@@ -15,9 +15,7 @@ _MAX_TEXT = 512
 STALE_DATA = "stale_data"
 NOT_A_MEMBER = "not_a_member"
 # What releases before 0.3 do not say.
-_OPTIONAL = frozenset(
-    {"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"}
-)
+_OPTIONAL = frozenset({"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"})
 
 
 class Purpose(StrEnum):
