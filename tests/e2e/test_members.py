@@ -217,7 +217,7 @@ def test_a_wiped_node_does_not_vote_until_it_has_everything(three: Nodes) -> Non
     wait_for("n3 answers", lambda: health(three, "n3"))
     term = health(three, "n1")["term"]
     with pytest.raises(AssertionError):
-        wait_for("a leader", lambda: three.state(), timeout=4.0)
+        wait_for("a leader", three.state, timeout=4.0)
     assert health(three, "n1")["term"] == term, "nobody even campaigned"
     three["n2"].start(*peers)
     wait_for("n3 is seen to learn", lambda: "came back with another disk" in leader_log(three))
