@@ -23,6 +23,7 @@ from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
+from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
@@ -124,6 +125,11 @@ class Node:
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
 
+    def _on_members(self, configuration: Configuration) -> None:
+        others = tuple(each for each in configuration.voters if each != self.config.node_id)
+        self.clock.follow(voters=len(configuration.voters), peers=others)
+        self.digests.follow(others)
+
     # ---- wiring ---------------------------------------------------------------------------------
 
     def _build_core(self, store: Store, claim: Claim) -> None:
@@ -138,19 +144,23 @@ class Node:
         )
         self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
         self.consensus.set_listener(self)
+        self.consensus.on_members(self._on_members)
         self.clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=self.consensus, clock=self.clock)
         self.digests = DigestExchange(
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
-            level_of=lambda peer: self.consensus.peers()[peer].feature_level,
+            level_of=self._level_of,
         )
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
         self.watch = LeaderWatch()
-        self.levels = Levels(members=self.consensus.peers)
+        self.levels = Levels(
+            members=self.consensus.peers,
+            agreed=lambda: self.consensus.configuration.feature_level,
+        )
         self.proposer = Proposer(
             consensus=self.consensus,
             clock=self.clock,
@@ -258,6 +268,10 @@ class Node:
 
         return stop
 
+    def _level_of(self, peer: str) -> int:
+        info = self.consensus.peers().get(peer)
+        return 0 if info is None else info.feature_level
+
     def _learn_level(self) -> None:
         newest = self.consensus.newest_entry()
         if newest is not None:
@@ -265,7 +279,7 @@ class Node:
 
     async def _hand_over(self) -> None:
         consensus = self.consensus
-        if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
+        if consensus.role is not Role.LEADER or len(consensus.configuration.voters) == 1:
             return
         if not await consensus.transfer_leadership(None):
             return

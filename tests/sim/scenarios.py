@@ -14,6 +14,7 @@ from raftflow.cluster.consensus.types import Role
 from raftflow.raftlog.journal import LogEntry
 from tests.sim.checkers import require
 from tests.sim.node import FailStop, SimNode
+from tests.sim.options import Options
 from tests.sim.workload import Workload
 from tests.sim.world import World
 
@@ -28,7 +29,7 @@ def scenario(function: Scenario) -> Scenario:
 
 def healthy(seed: int = 1, *, size: int = 3) -> World:
     """A cluster that has a leader which everyone follows."""
-    world = World(seed, size=size)
+    world = World(seed, options=Options(nodes=size))
     world.start()
     world.run_until(world._one_leader_followed, within_s=3.0, promise="a leader is found")
     world.run_for(0.2)
@@ -260,7 +261,7 @@ def entries_of_any_size_travel_whole() -> None:
 @scenario
 def a_single_node_is_a_cluster() -> None:
     """Rows 2, 14, 15: it elects itself at once, and commits what its own disk has."""
-    world = World(1, size=1)
+    world = World(1, options=Options(nodes=1))
     world.start()
     world.run_until(
         lambda: world.leader() is not None, within_s=0.1, promise="it does not wait for nobody"

@@ -7,6 +7,7 @@ them: a memory of all histories and results, kept beside the engine and from its
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -331,6 +332,40 @@ class FlowChecks:
                 self._acked_signals.append(command.payload)
             case cmd.CompleteActivity(failed=False), Done():
                 self._acked_completions.append(command.lease_token)
+
+    # ---- what callers read -----------------------------------------------------------------------
+
+    def sight(self, key: RunKey) -> int:
+        """How many events a linearizable read that begins now must show, at least; -1: the run
+        need not be there. What any node has applied is committed, and a later read covers it."""
+        life = self.lives.get(key)
+        return -1 if life is None else len(life.events)
+
+    def on_read(self, key: RunKey, sight: int, length: int | None) -> None:
+        """``length`` None: there is no such run."""
+        self.stats["reads checked"] += 1
+        if length is None:
+            require(
+                sight < 0 or key in self.past,
+                "a read is not stale: what was there before it began is there",
+                run=key,
+                events=sight,
+            )
+            return
+        known = len((self.lives.get(key) or self.past[key]).events)
+        require(
+            sight <= length <= known,
+            "a read is not stale: what was there before it began is there",
+            run=key,
+            events=length,
+            before=sight,
+            now=known,
+        )
+
+    def on_history(self, key: RunKey, first: int, events: Sequence[ev.Event]) -> None:
+        """What one node tells of a run is what happened to it, as on any other."""
+        told = (self.lives.get(key) or self.past[key]).events[first - 1 : first - 1 + len(events)]
+        require(list(events) == told, "a history is the same on every node, for ever", run=key)
 
     # ---- at the end ------------------------------------------------------------------------------
 
