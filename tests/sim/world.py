@@ -10,6 +10,7 @@ from functools import partial
 
 from pysyncobj import syncobj as engine
 
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Role, Timing
 from tests.sim.checkers import Checks, require
 from tests.sim.clock import BEGAN, Clock
@@ -64,6 +65,7 @@ class World:
         self.keep_entries = options.snapshots
         self.only_processes_crash = node_class.only_processes_crash
         self.names = list("abcdefg"[: options.nodes])
+        self.birth = Configuration(tuple(Member(name, name) for name in self.names))
         self.stats: Counter[str] = Counter()
         self.peace_from: float | None = None
         chance = random.Random(self.rng.getrandbits(64))
