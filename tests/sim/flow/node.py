@@ -102,6 +102,7 @@ class SimConsensus:
             raise NotLeader(None)
         proposed = node.core.propose(payload)
         node.world.checks.on_propose(node, proposed, payload)
+        node.world.stamped[proposed.index, proposed.term] = int(node.world.clock.now * 1_000)
         node.loop.call_soon(node.core.tick)
         return proposed
 
