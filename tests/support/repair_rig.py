@@ -40,7 +40,7 @@ class Patient:
 
     name: str
     disk: CrashDisk
-    applied: Point = Point(0, 0)
+    applied: Point = field(default_factory=lambda: Point(0, 0))
     away: bool = False
     survey: Survey | None = None
     set_aside: list[str] = field(default_factory=list)
