@@ -65,7 +65,7 @@ class DigestExchange:
         self._consensus = consensus
         self._channel = consensus.channel
         self._replica = replica
-        self._peers = peers  # the other voters
+        self._peers = peers
         self._period_s = period_s
         self._told: dict[str, node_pb2.StateDigest] = {}  # the newest of each peer, uncompared
         self._sent_index = 0
@@ -75,9 +75,12 @@ class DigestExchange:
         self._channel.register(TOLD_METHOD, self._on_told)
         self._channel.register(ASKED_METHOD, self._on_asked)
 
+    def follow(self, peers: tuple[str, ...]) -> None:
+        """The other voters from now on."""
+        self._peers = peers
+
     def start(self) -> None:
-        if self._peers:
-            self._task = spawn(self._run(), name="digest-exchange", fatal=self._consensus.fatal)
+        self._task = spawn(self._run(), name="digest-exchange", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
         if self._task is not None:

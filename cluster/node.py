@@ -22,6 +22,7 @@ from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
+from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
@@ -121,6 +122,11 @@ class Node:
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
 
+    def _on_members(self, configuration: Configuration) -> None:
+        others = tuple(each for each in configuration.voters if each != self.config.node_id)
+        self.clock.follow(voters=len(configuration.voters), peers=others)
+        self.digests.follow(others)
+
     # ---- wiring ---------------------------------------------------------------------------------
 
     def _build_core(self, store: Store, claim: Claim) -> None:
@@ -135,6 +141,7 @@ class Node:
         )
         self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
         self.consensus.set_listener(self)
+        self.consensus.on_members(self._on_members)
         self.clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=self.consensus, clock=self.clock)
         self.digests = DigestExchange(
@@ -249,7 +256,7 @@ class Node:
 
     async def _hand_over(self) -> None:
         consensus = self.consensus
-        if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
+        if consensus.role is not Role.LEADER or len(consensus.configuration.voters) == 1:
             return
         if not await consensus.transfer_leadership(None):
             return

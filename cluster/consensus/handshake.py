@@ -12,6 +12,8 @@ from enum import StrEnum
 PROTOCOL_VERSION = 1
 MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
+# What releases before 0.3 do not say.
+_OPTIONAL = frozenset({"configuration"})
 
 
 class Purpose(StrEnum):
@@ -46,6 +48,8 @@ class Hello:
     metrics: str
     purpose: str = ""
     target: str = ""
+    # The index of the newest configuration that the speaker knows to be committed.
+    configuration: int = 0
 
     def to(self, target: str, purpose: Purpose) -> Hello:
         return replace(self, target=target, purpose=purpose.value)
@@ -77,6 +81,8 @@ def decode(payload: bytes) -> Hello:
         )
     values: dict[str, str | int] = {}
     for name, kind in Hello.__annotations__.items():
+        if name in _OPTIONAL and name not in fields:
+            continue
         value = fields.get(name)
         wanted = int if kind == "int" else str
         if type(value) is not wanted or (isinstance(value, str) and len(value) > _MAX_TEXT):
@@ -95,17 +101,22 @@ def check_answer(answer: Hello, *, mine: Hello) -> None:
 
 
 def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
-    """The accepting side."""
+    """The accepting side. Whoever knows of newer members than this node does may be one."""
     _check_cluster(call, mine=mine)
     if call.node_id == mine.node_id:
         raise HandshakeError("duplicate_node_id", f"{call.node_id!r} is this node's own id")
-    if call.node_id not in peers:
-        raise HandshakeError("unknown_node", f"{call.node_id!r} is not a member of this cluster")
+    known = call.node_id in peers
+    if not known and call.configuration <= mine.configuration:
+        raise HandshakeError(
+            "not_a_member",
+            f"{call.node_id!r} does not belong to this cluster as of entry {mine.configuration};"
+            " `raftflow node add` adds it",
+        )
     if call.target != mine.node_id:
         raise HandshakeError("wrong_node", f"called {call.target!r}, this is {mine.node_id!r}")
     if call.purpose not in set(Purpose):
         raise HandshakeError("malformed_hello", f"unknown purpose {call.purpose!r:.40}")
-    if call.node_id > mine.node_id:
+    if known and call.node_id > mine.node_id:
         # The lower id dials: two connections for one purpose would need a tie-break.
         raise HandshakeError("wrong_direction", f"{mine.node_id!r} dials {call.node_id!r}")
 

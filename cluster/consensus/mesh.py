@@ -2,7 +2,8 @@
 
 Per pair of nodes and purpose there is one connection, and the node with the lower id dials it. So
 there is nothing to break a tie about: a second connection can only be the successor of one that the
-dialler has already given up, and it takes its place.
+dialler has already given up, and it takes its place. A node that was away while others joined does
+not know whom to dial: it is dialled by them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -26,6 +28,8 @@ log = structlog.get_logger()
 _REFUSED_PAUSE_S = 1.0
 _SETTLED_S = 1.0
 _REPEAT_LOG_S = 10.0
+# A peer that should have called by now may not know that this node is a member.
+_UNCALLED_S = 2.0
 
 
 class AddressUnavailable(Exception):
@@ -64,7 +68,8 @@ class Mesh:
         self._server: asyncio.Server | None = None
         self._links: dict[tuple[str, Purpose], Link] = {}
         self._all: set[Link] = set()
-        self._dialers: list[asyncio.Task[None]] = []
+        self._dialers: dict[str, list[asyncio.Task[None]]] = {}
+        self._started = False
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._swept_at = 0.0
         self._failures: dict[str, dict[str, tuple[float, int]]] = {}
@@ -101,13 +106,25 @@ class Mesh:
         with self._naming_the_address():
             await self._server.start_serving()
         self._sweep()
+        self._started = True
+        for peer in self._peers:
+            self._begin_dialling(peer)
+
+    def follow(self, peers: Mapping[str, str], *, configuration: int) -> None:
+        """The other members from now on, and the index at which they became that, which this node
+        tells whoever it meets."""
+        self._hello = replace(self._hello, configuration=configuration)
+        before, self._peers = self._peers, dict(peers)
+        self._ids = frozenset(self._peers)
+        for peer in before.keys() - peers.keys():
+            self._stop_dialling(peer)
+            for purpose in self._handlers:
+                if (link := self.link(peer, purpose)) is not None:
+                    link.close("not_a_member", f"as of entry {configuration}")
         for peer, address in self._peers.items():
-            if self._hello.node_id < peer:
-                for purpose in self._handlers:
-                    dialing = self._keep_dialling(peer, address, purpose)
-                    self._dialers.append(
-                        asyncio.create_task(dialing, name=f"dial-{peer}-{purpose}")
-                    )
+            if before.get(peer) != address and self._started:
+                self._stop_dialling(peer)
+                self._begin_dialling(peer)
 
     async def stop(self) -> None:
         self._stopping = True
@@ -115,9 +132,10 @@ class Mesh:
             self._sweep_timer.cancel()
         if self._server is not None:
             self._server.close()
-        for task in self._dialers:
+        dialers = [task for tasks in self._dialers.values() for task in tasks]
+        for task in dialers:
             task.cancel()
-        await asyncio.gather(*self._dialers, return_exceptions=True)
+        await asyncio.gather(*dialers, return_exceptions=True)
         for link in list(self._all):
             link.close("stopping")
         await asyncio.gather(*(link.ended for link in list(self._all)))
@@ -173,10 +191,33 @@ class Mesh:
             # Replaced by a connection of the same process: it lives, only the path broke.
             known = self.known.get(link.peer_id)
             same = known is not None and known.boot_id == link.peer.boot_id
-            died = not self._stopping and not (link.reason == "replaced" and same)
+            parted = link.reason == "not_a_member" or (link.reason == "replaced" and same)
+            died = not self._stopping and not parted
             self._handlers[link.purpose].link_down(link, died=died)
 
     # ------------------------------------------------------------------------------------------
+
+    def _begin_dialling(self, peer: str) -> None:
+        dial = self._keep_dialling if self._hello.node_id < peer else self._dial_if_uncalled
+        self._dialers[peer] = [
+            asyncio.create_task(
+                dial(peer, self._peers[peer], purpose), name=f"dial-{peer}-{purpose}"
+            )
+            for purpose in self._handlers
+        ]
+
+    def _stop_dialling(self, peer: str) -> None:
+        for task in self._dialers.pop(peer, []):
+            task.cancel()
+
+    async def _dial_if_uncalled(self, peer: str, address: str, purpose: Purpose) -> None:
+        while True:
+            await asyncio.sleep(_UNCALLED_S * random.uniform(1.0, 1.5))
+            if self._hello.configuration == 0 or self.link(peer, purpose) is not None:
+                continue  # Nobody has joined since the cluster was born; or all is well.
+            link = await self._dial(peer, address, purpose)
+            if link is not None:
+                await asyncio.shield(link.ended)
 
     async def _keep_dialling(self, peer: str, address: str, purpose: Purpose) -> None:
         loop = asyncio.get_running_loop()

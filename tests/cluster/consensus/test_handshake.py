@@ -69,7 +69,7 @@ def test_a_good_call_and_its_answer() -> None:
     [
         ({"cluster_id": "other"}, "wrong_cluster"),
         ({"node_id": "n2"}, "duplicate_node_id"),
-        ({"node_id": "n0"}, "unknown_node"),
+        ({"node_id": "n0"}, "not_a_member"),
         ({"node_id": "n3"}, "wrong_direction"),
         ({"target": "n3"}, "wrong_node"),
         ({"purpose": "gossip"}, "malformed_hello"),

@@ -90,7 +90,7 @@ async def test_a_successor_takes_the_place_of_a_connection_of_the_same_process()
             framed(handshake.encode(hello_of("n1", cluster_id="x").to("n2", Purpose.RAFT))),
             "wrong_cluster",
         ),
-        (framed(handshake.encode(hello_of("n9").to("n2", Purpose.RAFT))), "unknown_node"),
+        (framed(handshake.encode(hello_of("n9").to("n2", Purpose.RAFT))), "not_a_member"),
         (framed(handshake.encode(hello_of("n2").to("n2", Purpose.RAFT))), "duplicate_node_id"),
         (framed(handshake.encode(hello_of("n1").to("n3", Purpose.RAFT))), "wrong_node"),
         (
