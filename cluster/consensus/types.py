@@ -29,6 +29,10 @@ class ChangeRefused(Exception):  # an answer, not a fault
     """This configuration must not follow the present one, or not yet; says why."""
 
 
+class Unavailable(Exception):
+    """No leader could confirm a read index in time."""
+
+
 class ConsensusBroken(Exception):
     """An invariant of Raft does not hold. The process must end: going on could lose writes."""
 

@@ -22,29 +22,30 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from raftflow.proto.raftflow.internal.v1 import membership_pb2 as raftflow_dot_internal_dot_v1_dot_membership__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!raftflow/internal/v1/repair.proto\x12\x14raftflow.internal.v1\"\x8b\x01\n\x06LogMap\x12\x12\n\nprev_index\x18\x01 \x01(\x04\x12\x11\n\tprev_term\x18\x02 \x01(\x04\x12*\n\x04runs\x18\x03 \x03(\x0b\x32\x1c.raftflow.internal.v1.LogRun\x12.\n\x06points\x18\x04 \x03(\x0b\x32\x1e.raftflow.internal.v1.LogPoint\"3\n\x06LogRun\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\x0c\n\x04term\x18\x03 \x01(\x04\"\'\n\x08LogPoint\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\"Q\n\x07ReadLog\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\x14\n\x0c\x61nchor_index\x18\x03 \x01(\x04\x12\x13\n\x0b\x61nchor_term\x18\x04 \x01(\x04\"@\n\nLogEntries\x12\x32\n\x07\x65ntries\x18\x01 \x03(\x0b\x32!.raftflow.internal.v1.LoggedEntry\",\n\x0bLoggedEntry\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\x1f\n\x08WantCopy\x12\x13\n\x0bleast_index\x18\x01 \x01(\x04\"]\n\x0bOfferedCopy\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x05 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!raftflow/internal/v1/repair.proto\x12\x14raftflow.internal.v1\x1a%raftflow/internal/v1/membership.proto\"\x8b\x01\n\x06LogMap\x12\x12\n\nprev_index\x18\x01 \x01(\x04\x12\x11\n\tprev_term\x18\x02 \x01(\x04\x12*\n\x04runs\x18\x03 \x03(\x0b\x32\x1c.raftflow.internal.v1.LogRun\x12.\n\x06points\x18\x04 \x03(\x0b\x32\x1e.raftflow.internal.v1.LogPoint\"3\n\x06LogRun\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\x0c\n\x04term\x18\x03 \x01(\x04\"\'\n\x08LogPoint\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\"Q\n\x07ReadLog\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\x14\n\x0c\x61nchor_index\x18\x03 \x01(\x04\x12\x13\n\x0b\x61nchor_term\x18\x04 \x01(\x04\"@\n\nLogEntries\x12\x32\n\x07\x65ntries\x18\x01 \x03(\x0b\x32!.raftflow.internal.v1.LoggedEntry\",\n\x0bLoggedEntry\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"\x1f\n\x08WantCopy\x12\x13\n\x0bleast_index\x18\x01 \x01(\x04\"\xb6\x01\n\x0bOfferedCopy\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0e\n\x06sha256\x18\x04 \x01(\t\x12\x13\n\x0bsnapshot_id\x18\x05 \x01(\t\x12:\n\rconfiguration\x18\x06 \x01(\x0b\x32#.raftflow.internal.v1.Configuration\x12\x1b\n\x13\x63onfiguration_index\x18\x07 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftflow.internal.v1.repair_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LOGMAP']._serialized_start=60
-  _globals['_LOGMAP']._serialized_end=199
-  _globals['_LOGRUN']._serialized_start=201
-  _globals['_LOGRUN']._serialized_end=252
-  _globals['_LOGPOINT']._serialized_start=254
-  _globals['_LOGPOINT']._serialized_end=293
-  _globals['_READLOG']._serialized_start=295
-  _globals['_READLOG']._serialized_end=376
-  _globals['_LOGENTRIES']._serialized_start=378
-  _globals['_LOGENTRIES']._serialized_end=442
-  _globals['_LOGGEDENTRY']._serialized_start=444
-  _globals['_LOGGEDENTRY']._serialized_end=488
-  _globals['_WANTCOPY']._serialized_start=490
-  _globals['_WANTCOPY']._serialized_end=521
-  _globals['_OFFEREDCOPY']._serialized_start=523
-  _globals['_OFFEREDCOPY']._serialized_end=616
+  _globals['_LOGMAP']._serialized_start=99
+  _globals['_LOGMAP']._serialized_end=238
+  _globals['_LOGRUN']._serialized_start=240
+  _globals['_LOGRUN']._serialized_end=291
+  _globals['_LOGPOINT']._serialized_start=293
+  _globals['_LOGPOINT']._serialized_end=332
+  _globals['_READLOG']._serialized_start=334
+  _globals['_READLOG']._serialized_end=415
+  _globals['_LOGENTRIES']._serialized_start=417
+  _globals['_LOGENTRIES']._serialized_end=481
+  _globals['_LOGGEDENTRY']._serialized_start=483
+  _globals['_LOGGEDENTRY']._serialized_end=527
+  _globals['_WANTCOPY']._serialized_start=529
+  _globals['_WANTCOPY']._serialized_end=560
+  _globals['_OFFEREDCOPY']._serialized_start=563
+  _globals['_OFFEREDCOPY']._serialized_end=745
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from raftflow.proto.raftflow.internal.v1 import membership_pb2 as _membership_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -69,15 +70,19 @@ class WantCopy(_message.Message):
     def __init__(self, least_index: _Optional[int] = ...) -> None: ...
 
 class OfferedCopy(_message.Message):
-    __slots__ = ("index", "term", "size", "sha256", "snapshot_id")
+    __slots__ = ("index", "term", "size", "sha256", "snapshot_id", "configuration", "configuration_index")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     index: int
     term: int
     size: int
     sha256: str
     snapshot_id: str
-    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., snapshot_id: _Optional[str] = ...) -> None: ...
+    configuration: _membership_pb2.Configuration
+    configuration_index: int
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., snapshot_id: _Optional[str] = ..., configuration: _Optional[_Union[_membership_pb2.Configuration, _Mapping]] = ..., configuration_index: _Optional[int] = ...) -> None: ...
