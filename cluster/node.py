@@ -19,6 +19,7 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
+from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
@@ -32,6 +33,7 @@ from raftflow.cluster.dispatch import (
     HEARTBEAT_METHOD,
     Dispatch,
 )
+from raftflow.cluster.features import Levels
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
@@ -87,6 +89,7 @@ class Node:
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
+        self._learn_level()
         self.duties.returns.born_index = self.consensus.status().last_index
         exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
@@ -148,16 +151,19 @@ class Node:
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
+            level_of=lambda peer: self.consensus.peers()[peer].feature_level,
         )
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
         self.watch = LeaderWatch()
+        self.levels = Levels(members=self.consensus.peers)
         self.proposer = Proposer(
             consensus=self.consensus,
             clock=self.clock,
             node_id=self.config.node_id,
             limits=_engine_limits(self.config),
+            level=lambda: self.levels.level,
         )
         self.forwarder = Forwarder(
             consensus=self.consensus,
@@ -165,6 +171,7 @@ class Node:
             watch=self.watch,
             node_id=self.config.node_id,
             leader_wait_ms=self.config.leader_wait_ms,
+            check=self.levels.check,
         )
         self.reads = Reads(
             consensus=self.consensus,
@@ -221,6 +228,8 @@ class Node:
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
         self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
+        self.metrics.digest_compared.set_function(lambda: self.digests.compared_index)
+        self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -234,6 +243,8 @@ class Node:
             consensus=self.consensus,
             metrics=self.metrics,
             clock=self.clock,
+            levels=self.levels,
+            digests=self.digests,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
         )
@@ -254,6 +265,11 @@ class Node:
 
         return stop
 
+    def _learn_level(self) -> None:
+        newest = self.consensus.newest_entry()
+        if newest is not None:
+            self.levels.saw_entry(entry_level(newest))
+
     async def _hand_over(self) -> None:
         consensus = self.consensus
         if consensus.role is not Role.LEADER or len(consensus.configuration.voters) == 1:
@@ -272,7 +288,9 @@ class Node:
         log.critical("node_ended", reason=str(error))
         exit_process(error)
 
-    def _count(self, applied: Applied, _batch: Batch) -> None:
+    def _count(self, applied: Applied, batch: Batch) -> None:
+        if batch.commands:
+            self.levels.saw_entry(batch.feature_level)
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:

@@ -21,10 +21,11 @@ import structlog
 
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.configurations import Held
-from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.core import REGULAR, Core
 from raftflow.cluster.consensus.flusher import Flusher
-from raftflow.cluster.consensus.handshake import Hello, Purpose
+from raftflow.cluster.consensus.handshake import STALE_DATA, HandshakeError, Hello, Purpose
 from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
+from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
@@ -35,13 +36,15 @@ from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource
 from raftflow.cluster.consensus.transport import RaftTransport
 from raftflow.cluster.consensus.types import (
     ConsensusStatus,
+    DriverStats,
+    PeerInfo,
     Proposed,
     Role,
     SnapshotManifest,
     Timing,
     Unavailable,
 )
-from raftflow.cluster.consensus.watchdog import LoopLag, LoopWatchdog
+from raftflow.cluster.consensus.watchdog import LoopWatchdog
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
@@ -50,10 +53,15 @@ log = structlog.get_logger()
 
 TICK_S = 0.02
 EXIT_FATAL = 70
+EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: to start again changes nothing
 # A timer this late means that the whole process stood still; words of the peers wait unread.
 _STALL_S = 0.1
 _STALL_DRAIN_S = 1.0
 _SNAPSHOT_EXPIRY_S = 5.0
+
+
+class Outcast(Exception):
+    """The others will not have this node as it is; the message names the way out."""
 
 
 class Listener(Protocol):
@@ -65,12 +73,15 @@ class Listener(Protocol):
 
 def exit_process(error: BaseException) -> NoReturn:
     """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
+    status = EXIT_REFUSED if isinstance(error, Outcast) else EXIT_FATAL
     try:
         logging.shutdown()
+        if status == EXIT_REFUSED:
+            print(f"raftflow: {error}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(EXIT_FATAL)
+        os._exit(status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,35 +122,6 @@ class ConsensusConfig:
     def birth(self) -> Configuration:
         """The members before any entry of the log says otherwise."""
         return Configuration(tuple(Member(id=i, raft=at) for i, at in sorted(self.voters.items())))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerInfo:
-    """A member as it introduced itself; empty addresses until it has."""
-
-    id: str
-    http: str
-    grpc: str
-    raft: str
-    metrics: str
-    version: str
-    feature_level: int
-    connected: bool
-    voter: bool
-    incarnation: str  # of the process that was met, which may not be the recorded one
-
-
-@dataclass(frozen=True, slots=True)
-class DriverStats:
-    ticks: int
-    flushes: int
-    flush_seconds: float
-    messages_sent: int
-    messages_received: int
-    messages_dropped: int
-    bytes_sent: int
-    bytes_received: int
-    loop_lag: LoopLag
 
 
 class Consensus:
@@ -206,12 +188,16 @@ class Consensus:
             on_lost=self._peer_lost,
             on_error=self.fatal,
         )
+        self._ledger = PeerLedger.open(config.data_dir)
         self._hello = _hello(config, claim.identity)
         self._mesh = Mesh(
             hello=self._hello,
             listen=config.listen,
             peers={},
             handlers={Purpose.CHANNEL: self.channel},
+            ledger=self._ledger,
+            on_refused=self._refused,
+            on_error=self.fatal,
             limits=config.limits,
             server_ssl=config.server_ssl,
             client_ssl=config.client_ssl,
@@ -330,6 +316,15 @@ class Consensus:
 
     def status(self) -> ConsensusStatus:
         return self._core.status()
+
+    def newest_entry(self) -> bytes | None:
+        """The last entry with a payload that the log still holds, committed or not."""
+        journal = self._journal
+        for index in range(journal.last_index, journal.prev_index, -1):
+            (entry,) = journal.entries(index, index + 1, max_bytes=1)
+            if entry.payload[:1] == REGULAR and len(entry.payload) > 1:
+                return entry.payload[1:]
+        return None
 
     @property
     def role(self) -> Role:
@@ -503,6 +498,7 @@ class Consensus:
             applied_term=self._store.applied_term,
             callbacks=self,
             timing=self.config.timing,
+            first_seen=self._ledger.first_seen,
             abstaining=lacks.promises,
             awaiting_copy=lacks.state,
         )
@@ -567,6 +563,19 @@ class Consensus:
             self.fatal(error)
         self._wake()
 
+    def _refused(self, peer: str, refusal: HandshakeError) -> None:
+        """A peer (or, by what it says, this node itself) will not have us."""
+        if refusal.reason == STALE_DATA:
+            directory = self.config.data_dir
+            self.fatal(
+                Outcast(
+                    f"the data directory {directory} is an old copy: {peer} has seen a later start"
+                    " of it, so votes and acknowledgements of this node are missing. Run"
+                    f" `raftflow node rebuild {directory}` and start this node again: it then joins"
+                    " as a new one and fetches everything from the others"
+                )
+            )
+
     def _peer_lost(self, peer: str) -> None:
         self._core.peer_lost(peer)
 
@@ -617,4 +626,5 @@ def _hello(config: ConsensusConfig, identity: Identity) -> Hello:
         grpc=config.grpc,
         raft=config.advertised,
         metrics=config.metrics,
+        boots=identity.boots,
     )
