@@ -12,6 +12,7 @@ import uvloop
 
 from raftflow.cluster import logs
 from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.driver import Outcast
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
 from raftflow.cluster.consensus.types import ConsensusBroken
@@ -51,6 +52,10 @@ def run(config: Config) -> int:
         log.error("start_refused", reason=str(error))
         print(f"raftflow: {error}", file=sys.stderr)
         return EXIT_REFUSED
+    except Outcast as error:
+        log.error("node_outcast", reason=str(error))
+        print(f"raftflow: {error}", file=sys.stderr)
+        return EXIT_REFUSED
     return 0
 
 
@@ -63,8 +68,12 @@ async def _serve(config: Config) -> None:
     try:
         await node.start()
         _spare_the_collector()
-        await stop.wait()
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({stopping, node.outcast}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
         log.info("stopping")
+        if node.outcast.done():
+            raise node.outcast.result()
     finally:
         await node.stop()
 

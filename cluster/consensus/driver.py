@@ -23,7 +23,13 @@ from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.configurations import Held
 from raftflow.cluster.consensus.core import REGULAR, Core
 from raftflow.cluster.consensus.flusher import Flusher
-from raftflow.cluster.consensus.handshake import STALE_DATA, HandshakeError, Hello, Purpose
+from raftflow.cluster.consensus.handshake import (
+    NOT_A_MEMBER,
+    STALE_DATA,
+    HandshakeError,
+    Hello,
+    Purpose,
+)
 from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
 from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import LinkLimits
@@ -137,6 +143,9 @@ class Consensus:
         self.channel = PeerChannel()
         # Tells how long each flush took; metrics replace it.
         self.on_flush: Callable[[float], None] = lambda seconds: None
+        # Told, at most once, that this node should stop in order; by default it ends at once.
+        self.on_outcast: Callable[[Outcast], None] = self.fatal
+        self._is_outcast = False
         self._store = store
         self._claim = claim  # of the data directory, by an owner who releases it after us
         self._die = die
@@ -274,6 +283,11 @@ class Consensus:
         return self._core.committed_configuration.index
 
     @property
+    def first_seen(self) -> Mapping[str, str]:
+        """The disk of each peer that counts while the configuration records none."""
+        return self._ledger.first_seen
+
+    @property
     def incarnation(self) -> str:
         return self._hello.incarnation
 
@@ -402,7 +416,10 @@ class Consensus:
 
     def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
         if committed:
+            was_member = self._is_member()
             self._membership.store(Held(index, configuration))
+            if was_member and configuration.find(self.config.node_id) is None:
+                self._cast_out(f"was removed from its cluster (entry {index})")
             # By then those who left have heard of it.
             later = self.config.timing.election_max_ms / 1000
             self._loop.call_later(later, self._follow_members)
@@ -563,9 +580,20 @@ class Consensus:
             self.fatal(error)
         self._wake()
 
+    def _is_member(self) -> bool:
+        """As far as it is committed, on the disk that this node has."""
+        held = self._membership.held
+        own = held.configuration.find(self.config.node_id) if held is not None else None
+        return own is not None and own.incarnation in ("", self.incarnation)
+
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
-        if refusal.reason == STALE_DATA:
+        if refusal.reason == NOT_A_MEMBER:
+            if max(self._journal.last_index, self._store.applied_index) > 0:
+                self._cast_out(f"does not belong to its cluster any more ({peer}: {refusal.detail})")
+            else:
+                log.info("waits_to_be_added", node=self.config.node_id, told_by=peer)
+        elif refusal.reason == STALE_DATA:
             directory = self.config.data_dir
             self.fatal(
                 Outcast(
@@ -573,6 +601,18 @@ class Consensus:
                     " of it, so votes and acknowledgements of this node are missing. Run"
                     f" `raftflow node rebuild {directory}` and start this node again: it then joins"
                     " as a new one and fetches everything from the others"
+                )
+            )
+
+    def _cast_out(self, why: str) -> None:
+        if not self._is_outcast:
+            self._is_outcast = True
+            own, directory = self.config.node_id, self.config.data_dir
+            self.on_outcast(
+                Outcast(
+                    f"{own} {why}. To have it back, run `raftflow node rebuild {directory}` and"
+                    f" `raftflow node add {own}={self.config.advertised}`, and start it with"
+                    " --join; otherwise nothing here is needed any more"
                 )
             )
 

@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from raftflow.cluster.consensus.handshake import (
+    NOT_A_MEMBER,
     Boot,
     HandshakeError,
     Hello,
@@ -141,7 +142,7 @@ class Mesh:
             self._stop_dialling(peer)
             for purpose in self._handlers:
                 if (link := self.link(peer, purpose)) is not None:
-                    link.close("not_a_member", f"as of entry {configuration}")
+                    link.close(NOT_A_MEMBER, f"as of entry {configuration}")
         for peer, address in self._peers.items():
             if before.get(peer) != address and self._started:
                 self._stop_dialling(peer)
@@ -253,7 +254,7 @@ class Mesh:
             # Replaced by a connection of the same process: it lives, only the path broke.
             known = self.known.get(link.peer_id)
             same = known is not None and known.boot_id == link.peer.boot_id
-            parted = link.reason == "not_a_member" or (link.reason == "replaced" and same)
+            parted = link.reason == NOT_A_MEMBER or (link.reason == "replaced" and same)
             died = not self._stopping and not parted
             self._handlers[link.purpose].link_down(link, died=died)
 
