@@ -377,3 +377,31 @@ def heartbeat(task: Mapping[str, Any], *, worker: str) -> Request:
         _nothing,
         _nothing,
     )
+
+
+# ---- the cluster (JSON alone) -------------------------------------------------------------------
+
+
+def cluster() -> Request:
+    """{node: [applied index, digest of the state there]} as the node that is asked knows them."""
+    return _admin(
+        "GET",
+        "/api/cluster",
+        None,
+        lambda body: {
+            node["id"]: [node.get("applied_index"), node.get("state_digest")]
+            for node in body["nodes"]
+        },
+    )
+
+
+def add_node(node: str, raft: str) -> Request:
+    return _admin("POST", "/api/cluster/nodes", {"id": node, "raft": raft}, lambda body: body)
+
+
+def remove_node(node: str) -> Request:
+    return _admin("DELETE", f"/api/cluster/nodes/{quote(node, safe='')}", None, lambda body: body)
+
+
+def _admin(method: str, path: str, body: Any, read: Callable[[Any], Any]) -> Request:
+    return Request(method, path, body, "", None, read, _nothing)
