@@ -34,6 +34,14 @@ def wait_for(what: str, condition: Callable[[], Any], *, deadline: float) -> Any
         time.sleep(0.02)
 
 
+def state_of(pid: int) -> str:
+    """The letter that the kernel gives a process: R, S, D, T (stopped), Z; empty when gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
 class ProcessCluster:
     """Nodes n1..nN as processes of this machine."""
 
