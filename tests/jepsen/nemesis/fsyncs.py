@@ -51,7 +51,7 @@ class FsyncFails(Fault):
         return f"{self.failed()} failed, {victim} ended with status {status}"
 
     def heal(self) -> None:
-        self._control.heal()
+        self._control.set("failures", 0)
         self.restart(*self.victims)
 
 
@@ -74,7 +74,7 @@ class FsyncDirectory(FsyncFails):
     def provoke(self) -> None:
         leader = self.leader()
         if leader == self.victims[0]:
-            self._control.heal()
+            self._control.set("failures", 0)
             raise NotNow("the leader's next directory may be long in coming")
         self.cluster.kill(leader)
         self.victims.append(leader)
@@ -104,7 +104,7 @@ class SlowFsync(Fault):
 
     def heal(self) -> None:
         for control in self._controls:
-            control.heal()
+            control.set("slow_us", 0)
 
 
 FAULTS = (FsyncOnce, FsyncSticky, FsyncDirectory)
