@@ -20,6 +20,8 @@ class Run:
     history: Any
     directory: Path
     seed: int
+    # Times the usual rate of operations of every workload.
+    rate: float = 1.0
     # Set when clients should finish the operation they are in and end.
     stopping: threading.Event = field(default_factory=threading.Event)
     # Worker processes of the workloads; some nemeses freeze them.
