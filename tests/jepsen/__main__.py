@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.jepsen import store
@@ -82,7 +83,7 @@ def _span(text: str) -> tuple[float, float]:
     return float(low), float(high or low)
 
 
-def _names(text: str, known: dict[str, object]) -> tuple[str, ...]:
+def _names(text: str, known: Mapping[str, object]) -> tuple[str, ...]:
     if text == "none":
         return ()
     names = tuple(known) if text == "all" else tuple(text.split(","))

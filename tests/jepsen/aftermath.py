@@ -8,10 +8,10 @@ import json
 import time
 from typing import Any
 
+from tests.jepsen import api
 from tests.jepsen.client import Channels, Client
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, OK, Op
-from tests.jepsen import api
 
 BEFORE, AFTER = "before", "after"
 PROCESS = "liveness/probe"

@@ -24,9 +24,7 @@ def judge(directory: Path) -> dict[str, Verdict]:
     verdicts["faults"] = check_faults(history, families)
     verdicts["ends"] = check_ends(history, samples)
     verdicts["quiet"] = check_quiet(history, samples)
-    verdicts["liveness"] = check_liveness(
-        calls(of_workload(history, "liveness")), nodes=meta.nodes
-    )
+    verdicts["liveness"] = check_liveness(calls(of_workload(history, "liveness")), nodes=meta.nodes)
     verdicts["resources"] = check_resources(samples)
     store.write_verdicts(directory, verdicts)
     report.write(directory, meta, history, samples, verdicts)

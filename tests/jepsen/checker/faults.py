@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.jepsen.checker.verdict import Verdict, verdict
-from tests.jepsen.history import Call, Op, calls
+from tests.jepsen.history import NEVER, Call, Op, calls
 from tests.jepsen.nemesis.conductor import NOT_NOW, QUIET
 from tests.jepsen.observer import Sample
 
@@ -29,7 +29,12 @@ class Interval:
     start_ns: int
     end_ns: float
     ends_nodes: bool
+    effect: str
     problem: str
+
+    @property
+    def ended(self) -> bool:
+        return self.end_ns != NEVER
 
 
 def intervals(history: Sequence[Op]) -> list[Interval]:
@@ -46,6 +51,7 @@ def _interval(call: Call) -> Interval:
         start_ns=call.start_ns,
         end_ns=call.end_ns,
         ends_nodes=bool(told.get("ends_nodes")),
+        effect=str(call.result or ""),
         problem="" if call.ok else call.error or "never ended",
     )
 
@@ -59,9 +65,11 @@ def check_faults(history: Sequence[Op], expected: Sequence[Sequence[str]]) -> Ve
             struck[fault.name] += 1
         elif not fault.problem.startswith(NOT_NOW):
             errors.append(f"{fault.name} ({fault.words}): {fault.problem}")
-    for family in expected:
-        if not any(struck[name] for name in family):
-            errors.append(f"vacuous: none of {', '.join(family)} struck")
+    errors += [
+        f"vacuous: none of {', '.join(family)} struck"
+        for family in expected
+        if not any(struck[name] for name in family)
+    ]
     struck.pop(QUIET, None)
     return verdict(errors, **struck)
 
@@ -100,4 +108,6 @@ def check_quiet(history: Sequence[Op], samples: Sequence[Sample]) -> Verdict:
         leaders = {s.leader for s in seen}
         if len(leaders) > 1:
             errors.append(f"a quiet period saw the leaders {sorted(leaders)}")
-    return verdict(errors, quiet_periods=len(quiet), terms=max((s.term for s in samples), default=0))
+    return verdict(
+        errors, quiet_periods=len(quiet), terms=max((s.term for s in samples), default=0)
+    )

@@ -31,8 +31,10 @@ MAX_MESSAGE = 1 << 20
 class Link:
     """One direction between two hosts. Whole unless told otherwise."""
 
-    __slots__ = ("bytes_per_s", "delay", "doubled", "dropped", "duplicate", "free_at", "jitter")
-    __slots__ += ("late", "loss", "packets", "whole")
+    __slots__ = (
+        *("bytes_per_s", "delay", "doubled", "dropped", "duplicate", "free_at"),
+        *("jitter", "late", "loss", "packets", "whole"),
+    )
 
     def __init__(self) -> None:
         self.packets = self.dropped = self.doubled = self.late = 0
