@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tests.jepsen.cluster import CLOCKS, FSYNC
+from tests.jepsen.hosts.shim import Control, build, compiler
+
 SERVE = (sys.executable, "-P", "-m", "raftflow.cluster.cli.main", "serve")
 STOP_S = 30.0
 # Waits for the runner's end, however it comes, and takes its whole process group with it.
@@ -31,6 +34,14 @@ def wait_for(what: str, condition: Callable[[], Any], *, deadline: float) -> Any
         time.sleep(0.02)
 
 
+def state_of(pid: int) -> str:
+    """The letter that the kernel gives a process: R, S, D, T (stopped), Z; empty when gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
 class ProcessCluster:
     """Nodes n1..nN as processes of this machine."""
 
@@ -47,6 +58,12 @@ class ProcessCluster:
         # Which program runs a node: rolling upgrades put another release's here.
         self.serve: dict[str, tuple[str, ...]] = dict.fromkeys(self._ids, SERVE)
         directory.mkdir(parents=True, exist_ok=True)
+        self.controls: dict[str, Control] = {}
+        self._shim: Path | None = None
+        if compiler() is not None:
+            self._shim = build(directory)
+            self.controls = {node: Control(directory / f"{node}.control") for node in self._ids}
+            self.capabilities |= {CLOCKS, FSYNC}
         self._guard = subprocess.Popen(GUARD, stdin=subprocess.PIPE, process_group=0)
 
     # ---- where they are; subclasses say ---------------------------------------------------------
@@ -56,7 +73,11 @@ class ProcessCluster:
         raise NotImplementedError
 
     def environment(self, node: str) -> dict[str, str]:
-        return {**os.environ, **self.settings}
+        environment = {**os.environ, **self.settings}
+        if self._shim is not None:
+            environment["LD_PRELOAD"] = str(self._shim)
+            environment["JEPSEN_CONTROL"] = str(self.controls[node].path)
+        return environment
 
     def wrapper(self, node: str) -> tuple[str, ...]:
         """Words before the command that put the process where it belongs; they must exec it."""

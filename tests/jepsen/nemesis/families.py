@@ -1,0 +1,50 @@
+"""The faults by family: what `--nemesis` names."""
+
+from __future__ import annotations
+
+from tests.jepsen.nemesis import (
+    clocks,
+    disks,
+    fsyncs,
+    kills,
+    links,
+    partitions,
+    pauses,
+    power,
+    upgrades,
+    workers,
+)
+from tests.jepsen.nemesis.fault import Fault
+
+Family = tuple[type[Fault], ...]
+
+# What takes nodes down, of which one at a time goes on ...
+PROCESS: dict[str, Family] = {
+    "kill": kills.FAULTS,
+    "pause": pauses.FAULTS,
+    "power": power.FAULTS,
+    "disk": disks.FAULTS,
+    "fsync": fsyncs.FAULTS,
+    "upgrade": upgrades.FAULTS,
+}
+# ... and what is wrong around them meanwhile.
+AROUND: dict[str, Family] = {
+    "partition": partitions.FAULTS,
+    "links": links.FAULTS,
+    "slow-fsync": fsyncs.SLOW,
+    "clock": clocks.FAULTS,
+    "workers": workers.FAULTS,
+}
+FAMILIES: dict[str, Family] = {**PROCESS, **AROUND}
+
+
+def possible(names: list[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Those of the families that these hosts can do, and words for those that they cannot."""
+    can, cannot = [], []
+    for name in names:
+        missing = frozenset().union(*(fault.needs for fault in FAMILIES[name])) - capabilities
+        if missing:
+            cannot.append(f"{name}: these hosts have no {', '.join(sorted(missing))}")
+        else:
+            can.append(name)
+    return can, cannot
