@@ -382,19 +382,6 @@ def heartbeat(task: Mapping[str, Any], *, worker: str) -> Request:
 # ---- the cluster (JSON alone) -------------------------------------------------------------------
 
 
-def cluster() -> Request:
-    """{node: [applied index, digest of the state there]} as the node that is asked knows them."""
-    return _admin(
-        "GET",
-        "/api/cluster",
-        None,
-        lambda body: {
-            node["id"]: [node.get("applied_index"), node.get("state_digest")]
-            for node in body["nodes"]
-        },
-    )
-
-
 def add_node(node: str, raft: str) -> Request:
     return _admin("POST", "/api/cluster/nodes", {"id": node, "raft": raft}, lambda body: body)
 

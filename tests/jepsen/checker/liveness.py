@@ -15,8 +15,8 @@ PATIENCE_MS = 500
 
 
 def check_liveness(calls: Sequence[Call], *, nodes: Sequence[str]) -> Verdict:
-    """`probe` by phase: a start through one node, `before` the faults and `after` the time to
-    settle. `indexes`: {node: [applied index, digest]}, ok when they came to be equal."""
+    """`probe` by phase: a start through one node, `before` the faults and `after` the last
+    heal. `indexes`: {node: [applied index, digest]}, ok when they came to be equal."""
     errors: list[str] = []
     probes = named(calls, "probe")
     before = [_ms(call) for call in probes if call.key == "before" and call.ok]
@@ -29,9 +29,13 @@ def check_liveness(calls: Sequence[Call], *, nodes: Sequence[str]) -> Verdict:
         elif not call.ok:
             errors.append(f"{node} does not serve after the last heal: {shown(call)}")
     usual = median(before) if before else 0.0
-    now = median([_ms(call) for call in after if call.ok] or [0.0])
+    begun_ns = min((call.start_ns for call in after), default=0)
+    settled = [c for c in after if c.ok and c.start_ns > begun_ns + SETTLE_MS * MS]
+    now = median([_ms(call) for call in settled] or [0.0])
     if not before:
         errors.append("vacuous: nobody knows how fast it was before")
+    elif not settled:
+        errors.append(f"vacuous: nobody asked {SETTLE_MS} ms after the last heal")
     elif now > max(5 * usual, usual + PATIENCE_MS):
         errors.append(f"slow {SETTLE_MS} ms after the heal: {now:.0f} ms, before {usual:.0f} ms")
     indexes = named(calls, "indexes")

@@ -17,21 +17,16 @@ SLACK_MS = 100
 _Started = dict[tuple[str, int], list[tuple[Call, int]]]
 
 
-def check_timers(
-    calls: Sequence[Call], *, healed_ns: float, bound_ms: int, wall: bool = True
-) -> Verdict:
+def check_timers(calls: Sequence[Call], *, healed_ns: float, bound_ms: int) -> Verdict:
     """`decide` by workflow id with arguments {timers: [[sequence, delay_ms]]}; `poll` results show
-    which timers have fired by then: {workflow_id, fired: [sequences]}; `events` after the heal;
-    `due` says when the final events were asked for. `wall` False: the nodes' clocks were moved, so
-    that only log time counts."""
+    which timers have fired by then: {workflow_id, fired: [sequences]}; `events` after the heal."""
     errors: list[str] = []
     started: _Started = defaultdict(list)
     for call in named(calls, "decide"):
         for sequence, delay_ms in call.arguments.get("timers", ()):
             if call.kind != FAIL:
                 started[call.key, sequence].append((call, delay_ms))
-    if wall:
-        errors += _early_by_the_wall(calls, started)
+    errors += _early_by_the_wall(calls, started)
     fired = lost = 0
     lags: list[int] = []
     asked_ns = {call.key: call.start_ns for call in named(calls, "events") if call.ok}

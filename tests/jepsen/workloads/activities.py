@@ -52,7 +52,7 @@ class Activities(Base):
             runs.pick(run, client)
             self.pace(run, client, 1.0)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _decider(self, run: Run, runs: Runs) -> Callable[[], None]:
         client = self.client(run, "decider")
@@ -71,7 +71,7 @@ class Activities(Base):
             else:
                 decider.decide(task, [] if busy else [COMPLETE])
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _activity(self, sequence: int) -> dict[str, Any]:
         return {
@@ -95,7 +95,7 @@ class Activities(Base):
             if polled is not None:
                 self.work(run, hand, polled)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def final(self, run: Run) -> None:
         client = self.client(run, "final")

@@ -12,7 +12,7 @@ from tests.jepsen.checker.verdict import Verdict, substance
 from tests.jepsen.context import Run
 from tests.jepsen.history import Op
 from tests.jepsen.workloads.activities import Activities, Hand
-from tests.jepsen.workloads.base import Taken, clocks_moved
+from tests.jepsen.workloads.base import Taken
 
 MAX_ATTEMPTS = 4
 BACKOFF_MS = 250
@@ -40,10 +40,9 @@ class Attempts(Activities):
 
     def check(self, history: Sequence[Op]) -> Verdict:
         made = self.mine(history)
-        wall = not clocks_moved(history)
         return self.with_manners(
             history,
-            check_attempts(made, max_attempts=MAX_ATTEMPTS, first_backoff_ms=BACKOFF_MS, wall=wall),
+            check_attempts(made, max_attempts=MAX_ATTEMPTS, first_backoff_ms=BACKOFF_MS),
             check_completions(made),
             substance(made, {"take": 10, "complete": 10, "events": 1}),
         )

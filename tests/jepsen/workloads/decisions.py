@@ -42,7 +42,7 @@ class Decisions(Base):
             self.pace(run, client, PER_SECOND)
 
         deciders = [self._worker(run, runs, number) for number in range(2)]
-        return [loop(run, client, signal), *deciders]
+        return [loop(run, signal), *deciders]
 
     def _worker(self, run: Run, runs: Runs, number: int) -> Callable[[], None]:
         client = self.client(run, f"worker{number}")
@@ -66,7 +66,7 @@ class Decisions(Base):
             else:
                 self._answer(decider, task, goes_on=goes_on)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _answer(self, by: Decider, task: dict[str, Any], *, goes_on: bool) -> None:
         sequence = len(task["steps"]) + 1

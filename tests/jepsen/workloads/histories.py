@@ -39,7 +39,7 @@ class Histories(Signals):
                 client.call("history", api.history(key), key=key, keep=kept_history)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def final(self, run: Run) -> None:
         read_everywhere(run, self.client(run, "final"), self.keys)

@@ -1,4 +1,4 @@
-"""Every mutating call again: elsewhere, over the other API, with the same and with other content."""
+"""Every mutating call again: elsewhere, over the other API, with the same and other content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Idempotency(Base):
             self._story(f"{self.name}/{run.seed}/{number}/{turns}", client)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _story(self, key: str, client: Client) -> None:
         """Start, signal, end; each up to three times, and once with something else."""

@@ -33,7 +33,7 @@ class Parity(Base):
             self._story(f"{self.name}/{run.seed}/{turns}", client)
             self.pace(run, client, PER_SECOND)
 
-        return [loop(run, client, turn)]
+        return [loop(run, turn)]
 
     def _story(self, key: str, client: Client) -> None:
         changes = (

@@ -57,7 +57,7 @@ class Reads(Base):
                 client.pause()
             self.pace(run, client, WRITES_PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _reader(self, run: Run, number: int) -> Callable[[], None]:
         client = self.client(run, f"reader{number}")
@@ -73,7 +73,7 @@ class Reads(Base):
                 )
             self.pace(run, client, READS_PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def check(self, history: Sequence[Op]) -> Verdict:
         made = self.mine(history)

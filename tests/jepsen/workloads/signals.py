@@ -56,7 +56,7 @@ class Signals(Base):
                     client.call("append", request, key=key, value=value)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def reader(self, run: Run, runs: Runs, number: int) -> Callable[[], None]:
         client = self.client(run, f"reader{number}")
@@ -67,7 +67,7 @@ class Signals(Base):
                 client.call("read", api.describe(key), key=key, keep=_payloads)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _worker(self, run: Run, runs: Runs) -> Callable[[], None]:
         client = self.client(run, "worker")
@@ -85,7 +85,7 @@ class Signals(Base):
             run.rest(client.rng.choice((0.0, 0.0, 0.2, 0.6)))
             decider.decide(task, wanted(task, client))
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def final(self, run: Run) -> None:
         client = self.client(run, "final")

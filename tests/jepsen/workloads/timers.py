@@ -15,7 +15,6 @@ from tests.jepsen.context import Run
 from tests.jepsen.history import Op
 from tests.jepsen.workloads.base import (
     Base,
-    clocks_moved,
     healed_ns,
     loop,
     read_everywhere,
@@ -43,7 +42,7 @@ class Timers(Base):
             runs.pick(run, starter)
             self.pace(run, starter, 1.0)
 
-        return [loop(run, starter, start), *(self._worker(run, runs, n) for n in range(2))]
+        return [loop(run, start), *(self._worker(run, runs, n) for n in range(2))]
 
     def _worker(self, run: Run, runs: Runs, number: int) -> Callable[[], None]:
         client = self.client(run, f"worker{number}")
@@ -61,7 +60,7 @@ class Timers(Base):
             commands, timers = self._next(client, task, waiting)
             decider.decide(task, commands, timers=timers)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _next(
         self, client: Client, task: dict[str, Any], waiting: list[int]
@@ -99,7 +98,6 @@ class Timers(Base):
                 made,
                 healed_ns=healed_ns(history),
                 bound_ms=BOUND_MS,
-                wall=not clocks_moved(history),
             ),
             substance(made, {"poll": 10, "decide": 10, "events": 1}),
         )
