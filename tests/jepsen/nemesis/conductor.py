@@ -17,12 +17,13 @@ from typing import Any, Generic, TypeVar
 
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, OK, Op
-from tests.jepsen.nemesis.families import AROUND, FAMILIES, PROCESS
+from tests.jepsen.nemesis.families import faults_of, takes_nodes_down
 from tests.jepsen.nemesis.fault import Fault, NotNow
 
 NOT_NOW = "not now: "
 QUIET = "quiet"
 RESTART_S = 60.0
+TRIES = 3  # of a fault whose time it may not be
 
 Item = TypeVar("Item")
 Span = tuple[float, float]
@@ -61,11 +62,11 @@ class Conductor:
         self._pace = pace
         self._chance = run.rng("nemesis")
         self._decks: dict[str, Deck[type[Fault]]] = {
-            name: Deck(FAMILIES[name], run.rng(f"nemesis/{name}")) for name in families
+            name: Deck(faults_of(name), run.rng(f"nemesis/{name}")) for name in families
         }
         self._lanes = {
-            lane: Deck([name for name in families if name in of_lane], self._chance)
-            for lane, of_lane in (("process", PROCESS), ("around", AROUND))
+            lane: Deck([f for f in families if takes_nodes_down(f) == process], self._chance)
+            for lane, process in (("process", True), ("around", False))
         }
 
     def run(self, seconds: float) -> None:
@@ -109,14 +110,25 @@ class Conductor:
         note(self._run, "nemesis/rest", QUIET, OK)
 
 
+def in_turn(run: Run, names: Sequence[str], *, longest_s: float) -> None:
+    """Each of these faults once, in this order, the cluster whole between them."""
+    chance = run.rng("in-turn")
+    for fault in itertools.chain.from_iterable(map(faults_of, names)):
+        for _ in range(TRIES):
+            if strike(run, "nemesis/in-turn", fault, chance, longest_s):
+                break
+        run.cluster.wait_serving(RESTART_S)
+        run.rest(chance.uniform(0.2, 1.0))
+
+
 def note(run: Run, process: str, f: str, type: str, **rest: Any) -> None:
     run.history.record(Op(process=process, f=f, type=type, **rest))
 
 
 def strike(
     run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
-) -> None:
-    """One fault from beginning to end, told to the history."""
+) -> bool:
+    """One fault from beginning to end, told to the history. Whether it was its time at all."""
     fault = kind(run, chance)
     shortest, longest = kind.lasts_s
     lasts = chance.uniform(shortest, min(longest, max(shortest, longest_s)))
@@ -126,7 +138,7 @@ def strike(
     except NotNow as reason:
         note(run, process, kind.name, INVOKE, time_ns=begun)
         note(run, process, kind.name, FAIL, error=f"{NOT_NOW}{reason}")
-        return
+        return False
     told = {"did": words, "nodes": fault.victims, "ends_nodes": kind.ends_nodes}
     note(run, process, kind.name, INVOKE, time_ns=begun, value=told)
     problem = effect = ""
@@ -143,3 +155,4 @@ def strike(
             problem = problem or str(error)
     end = FAIL if problem else OK
     note(run, process, kind.name, end, value=effect or None, error=problem)
+    return True

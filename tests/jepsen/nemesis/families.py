@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.jepsen.nemesis import (
     clocks,
     disks,
@@ -38,11 +40,26 @@ AROUND: dict[str, Family] = {
 FAMILIES: dict[str, Family] = {**PROCESS, **AROUND}
 
 
-def possible(names: list[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Those of the families that these hosts can do, and words for those that they cannot."""
+FAULTS: dict[str, type[Fault]] = {
+    fault.name: fault for family in FAMILIES.values() for fault in family
+}
+
+
+def faults_of(name: str) -> Family:
+    """Of a family, or the single fault of that name."""
+    return FAMILIES[name] if name in FAMILIES else (FAULTS[name],)
+
+
+def takes_nodes_down(name: str) -> bool:
+    return any(set(faults_of(name)) <= set(family) for family in PROCESS.values())
+
+
+def possible(names: Sequence[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Those of the names that these hosts can do, and words for those that they cannot."""
     can, cannot = [], []
     for name in names:
-        missing = frozenset().union(*(fault.needs for fault in FAMILIES[name])) - capabilities
+        missing = frozenset[str]().union(*(fault.needs for fault in faults_of(name)))
+        missing -= capabilities
         if missing:
             cannot.append(f"{name}: these hosts have no {', '.join(sorted(missing))}")
         else:
