@@ -377,3 +377,18 @@ def heartbeat(task: Mapping[str, Any], *, worker: str) -> Request:
         _nothing,
         _nothing,
     )
+
+
+# ---- the cluster (JSON alone) -------------------------------------------------------------------
+
+
+def add_node(node: str, raft: str) -> Request:
+    return _admin("POST", "/api/cluster/nodes", {"id": node, "raft": raft}, lambda body: body)
+
+
+def remove_node(node: str) -> Request:
+    return _admin("DELETE", f"/api/cluster/nodes/{quote(node, safe='')}", None, lambda body: body)
+
+
+def _admin(method: str, path: str, body: Any, read: Callable[[Any], Any]) -> Request:
+    return Request(method, path, body, "", None, read, _nothing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -19,8 +18,6 @@ from tests.jepsen.context import Run
 from tests.jepsen.history import INFO, INVOKE, OK, Call, Op, calls, of_workload
 from tests.jepsen.outcomes import BROKEN, Outcome
 
-# For every node of a run: leases that end while we watch.
-ENVIRONMENT = {"RAFTFLOW_LEASE_MS": "5000", "RAFTFLOW_DECISION_TIMEOUT_MS": "3000"}
 POLL_MS = 1_500
 NEMESIS = "nemesis"
 SETUP_TRIES = 60
@@ -168,24 +165,15 @@ def kept_history(records: list[bytes]) -> dict[str, Any]:
 
 def healed_ns(history: Sequence[Op]) -> float:
     """When the last fault was over."""
-    return max((op.time_ns for op in history if op.process == NEMESIS), default=0)
+    return max((op.time_ns for op in history if op.process.startswith(NEMESIS)), default=0)
 
 
-def clocks_moved(history: Sequence[Op]) -> bool:
-    return any("clock" in op.f for op in history if op.process == NEMESIS)
-
-
-def loop(run: Run, client: Client, turn: Callable[[], None]) -> Callable[[], None]:
+def loop(run: Run, turn: Callable[[], None]) -> Callable[[], None]:
     """A thread that takes turns until the run ends. Turns handle whatever a cluster under fire may
-    answer; what they raise is a bug of the suite, and the verdict says so."""
+    answer; what they raise is a bug of the suite, and fails the run."""
 
     def body() -> None:
-        try:
-            while not run.stopping.is_set():
-                turn()
-        except Exception as error:  # noqa: BLE001  else a silent thread would make an idle run
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            client.note(INVOKE, "turn")
-            client.note(INFO, "turn", error=f"{BROKEN} thread {at.name}:{at.lineno}: {error!r}")
+        while not run.stopping.is_set():
+            turn()
 
     return body

@@ -52,7 +52,7 @@ class Register(Base):
                 client.call(READ, api.describe(key), key=key, keep=value_of)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _updater_thread(self, run: Run, runs: Runs) -> Callable[[], None]:
         client = self.client(run, "updater")
@@ -84,7 +84,7 @@ class Register(Base):
                 value={"seen": value_of(look.body, held=False), "new": new},
             )
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def check(self, history: Sequence[Op]) -> Verdict:
         made = self.mine(history)

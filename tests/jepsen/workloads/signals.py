@@ -17,23 +17,31 @@ from tests.jepsen.workloads.base import FINAL_TRIES, Base, loop, until_ok
 from tests.jepsen.workloads.runs import COMPLETE, Decider, Runs, await_signal, open_steps, timer
 
 TYPE = "JepsenSignals"
-APPENDERS, READERS = 2, 1
 PER_SECOND = 3.0
-PLACES, USES = 2, 100
 
 
 @dataclass
 class Signals(Base):
     name: str = "signals"
     types: tuple[str, ...] = (TYPE,)
+    appenders: int = 2
+    readers: int = 1
+    places: int = 2
+    uses: int = 100
     _values: Any = field(default_factory=lambda: count(1))
     _runs: Runs | None = None
 
     def threads(self, run: Run) -> list[Callable[[], None]]:
-        self._runs = runs = Runs(self.name, TYPE, self.queue, places=PLACES, uses=USES)
-        appenders = [self._appender(run, runs, number) for number in range(APPENDERS)]
-        readers = [self._reader(run, runs, number) for number in range(READERS)]
+        self._runs = runs = Runs(
+            self.name, self.types[0], self.queue, places=self.places, uses=self.uses
+        )
+        appenders = [self._appender(run, runs, number) for number in range(self.appenders)]
+        readers = [self.reader(run, runs, number) for number in range(self.readers)]
         return [*appenders, *readers, self._worker(run, runs)]
+
+    @property
+    def keys(self) -> list[str]:
+        return self._runs.all_keys if self._runs is not None else []
 
     def _appender(self, run: Run, runs: Runs, number: int) -> Callable[[], None]:
         client = self.client(run, f"appender{number}")
@@ -48,9 +56,9 @@ class Signals(Base):
                     client.call("append", request, key=key, value=value)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
-    def _reader(self, run: Run, runs: Runs, number: int) -> Callable[[], None]:
+    def reader(self, run: Run, runs: Runs, number: int) -> Callable[[], None]:
         client = self.client(run, f"reader{number}")
 
         def turn() -> None:
@@ -59,11 +67,11 @@ class Signals(Base):
                 client.call("read", api.describe(key), key=key, keep=_payloads)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _worker(self, run: Run, runs: Runs) -> Callable[[], None]:
         client = self.client(run, "worker")
-        decider = Decider(run, client, TYPE, self.queue)
+        decider = Decider(run, client, self.types[0], self.queue)
 
         def turn() -> None:
             polled = decider.poll()
@@ -77,11 +85,11 @@ class Signals(Base):
             run.rest(client.rng.choice((0.0, 0.0, 0.2, 0.6)))
             decider.decide(task, wanted(task, client))
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def final(self, run: Run) -> None:
         client = self.client(run, "final")
-        for key in self._runs.all_keys if self._runs else ():
+        for key in self.keys:
             for node in run.cluster.ids():
                 until_ok(
                     run,

@@ -41,7 +41,7 @@ class Starts(Base):
             self._one(run, f"{self.name}/{run.seed}/{number}/{turns}", client, others)
             self.pace(run, client, PER_SECOND)
 
-        return loop(run, client, turn)
+        return loop(run, turn)
 
     def _one(self, run: Run, key: str, client: Client, others: list[Client]) -> None:
         request = api.start(TYPE, key, queue=self.queue, request_id=f"start-{key}", payload=key)
