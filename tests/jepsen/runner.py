@@ -148,7 +148,7 @@ def _meta(
     options: Options, cluster: Any, nemeses: Sequence[str], left_out: Sequence[str]
 ) -> store.Meta:
     return store.Meta(
-        command=shlex.join(["python", "-m", "tests.jepsen", *sys.argv[1:]]),
+        command=_command(options.seed),
         seed=options.seed,
         nodes=tuple(cluster.ids()),
         workloads=options.workloads,
@@ -161,6 +161,17 @@ def _meta(
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         begun_ns=time.monotonic_ns(),
     )
+
+
+def _command(seed: int) -> str:
+    """What repeats this run: its own command line with the seed, wherever it was stored."""
+    words = list(sys.argv[1:])
+    if "--store" in words:
+        at = words.index("--store")
+        del words[at : at + 2]
+    if "--seed" not in words:
+        words += ["--seed", str(seed)]
+    return shlex.join(["python", "-m", "tests.jepsen", *words])
 
 
 def say(words: str) -> None:
