@@ -382,6 +382,16 @@ def heartbeat(task: Mapping[str, Any], *, worker: str) -> Request:
 # ---- the cluster (JSON alone) -------------------------------------------------------------------
 
 
+def members() -> Request:
+    """{node: learner or voter}"""
+    return _admin(
+        "GET",
+        "/api/cluster",
+        None,
+        lambda body: {node["id"]: node.get("member", "voter") for node in body["nodes"]},
+    )
+
+
 def add_node(node: str, raft: str) -> Request:
     return _admin("POST", "/api/cluster/nodes", {"id": node, "raft": raft}, lambda body: body)
 

@@ -31,7 +31,10 @@ def _problems(made: list[Call]) -> list[str]:
     newest: list[Call] = []
     for call in known:
         newest.append(call if not newest or _number(call) >= _number(newest[-1]) else newest[-1])
-    asked = {call.arguments: call for call in made if call.f == "write"}
+    asked: dict[int, Call] = {}
+    for call in made:
+        if call.f == "write":
+            asked.setdefault(call.arguments, call)  # its first try
     errors = []
     for read in made:
         if read.f != "read":

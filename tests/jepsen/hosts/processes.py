@@ -54,6 +54,7 @@ class ProcessCluster:
         self.directory = directory
         self.settings = dict(settings or {})
         self._ids = [f"n{number}" for number in range(1, nodes + 1)]
+        self._joined: set[str] = set()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         # Which program runs a node: rolling upgrades put another release's here.
         self.serve: dict[str, tuple[str, ...]] = dict.fromkeys(self._ids, SERVE)
@@ -146,12 +147,16 @@ class ProcessCluster:
     # ---- life and death -------------------------------------------------------------------------
 
     def command(self, node: str) -> list[str]:
-        peers = ",".join(f"{each}={self.address(each, 'raft')}" for each in self._ids)
+        # Who was taken out and comes back empty joins the others; its directory then knows them.
+        joins = node in self._joined
+        members = [each for each in self._ids if not (joins and each == node)]
+        peers = ",".join(f"{each}={self.address(each, 'raft')}" for each in members)
         return [
             *self.wrapper(node),
             *self.serve[node],
             *("--node-id", node, "--data-dir", str(self.data_dir(node)), "--cluster-id", "jepsen"),
-            *("--peers", peers, "--http-addr", self.http(node), "--grpc-addr", self.grpc(node)),
+            *("--join" if joins else "--peers", peers),
+            *("--http-addr", self.http(node), "--grpc-addr", self.grpc(node)),
             *("--raft-addr", self.address(node, "raft")),
             *("--metrics-addr", self.address(node, "metrics")),
         ]
@@ -170,6 +175,11 @@ class ProcessCluster:
             env=self.environment(node),
             process_group=self._guard.pid,
         )
+
+    def join(self, node: str) -> None:
+        """Start it with an empty directory, as a node that was added while the cluster runs."""
+        self._joined.add(node)
+        self.start(node)
 
     def start_all(self) -> None:
         for node in self._ids:

@@ -149,3 +149,10 @@ def await_signal(sequence: int, name: str) -> dict[str, Any]:
 
 
 COMPLETE = {"type": "complete_workflow", "output": "done"}
+
+
+def ended(client: Client, key: str) -> bool:
+    """Whether a run is closed, as some node says; not written down."""
+    node = client.rng.choice(client.cluster.ids())
+    seen = client.perform(api.describe(key), node=node, api=api.JSON)
+    return seen.ok and seen.body["status"] not in ("RUNNING", "WAITING")
