@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--window", type=_span, default=(30.0, 60.0), help="of one mix: 30-60")
     run.add_argument("--quiet", type=_span, default=(8.0, 12.0), help="between windows: 8-12")
     run.add_argument("--longest", type=float, default=45.0, help="seconds that a fault may last")
+    run.add_argument("--from", dest="release", default="", help="a release: nodes begin with it")
     _common(run)
     run.set_defaults(perform=_run)
 
@@ -129,7 +130,7 @@ def _options(options: argparse.Namespace, nemeses: tuple[str, ...], **rest: obje
 def _run(options: argparse.Namespace) -> int:
     nemeses = _names(options.nemesis, FAMILIES, {**FAMILIES, **FAULTS})
     pace = Pace(window_s=options.window, quiet_s=options.quiet, longest_s=options.longest)
-    settings = _options(options, nemeses, seconds=options.time, pace=pace)
+    settings = _options(options, nemeses, seconds=options.time, pace=pace, release=options.release)
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings)

@@ -40,9 +40,13 @@ def test_every_fault_has_a_name_of_its_own() -> None:
 
 
 def test_what_hosts_cannot_do_is_said() -> None:
-    can, cannot = possible(["kill", "clock", "partition"], frozenset({CLOCKS, FSYNC}))
-    assert can == ["kill", "clock"]
-    assert cannot == ["partition: these hosts have no network"]
+    can, cannot = possible(["kill", "clock", "upgrade", "power"], frozenset({CLOCKS, FSYNC}))
+    assert can == ["kill", "clock", "upgrade"]
+    assert cannot == [
+        "rolling-upgrade: there is no old_release",
+        "power-loss: there is no disk",
+        "power-loss-all: there is no disk",
+    ]
 
 
 def test_a_fault_without_effect_fails_the_run() -> None:

@@ -7,6 +7,7 @@ fault of a family. In a quiet period all is whole and the cluster must be, too: 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import threading
@@ -17,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, OK, Op
-from tests.jepsen.nemesis.families import faults_of, takes_nodes_down
+from tests.jepsen.nemesis.families import doable, faults_of, takes_nodes_down
 from tests.jepsen.nemesis.fault import Fault, NotNow
 
 NOT_NOW = "not now: "
@@ -62,7 +63,8 @@ class Conductor:
         self._pace = pace
         self._chance = run.rng("nemesis")
         self._decks: dict[str, Deck[type[Fault]]] = {
-            name: Deck(faults_of(name), run.rng(f"nemesis/{name}")) for name in families
+            name: Deck(doable(name, run.cluster.capabilities), run.rng(f"nemesis/{name}"))
+            for name in families
         }
         self._lanes = {
             lane: Deck([f for f in families if takes_nodes_down(f) == process], self._chance)
@@ -99,10 +101,11 @@ class Conductor:
 
     def _revive(self) -> None:
         """A node that ended by itself is a violation, which `judge` finds; the run goes on."""
-        for node in self._run.cluster.ids():
-            if not self._run.cluster.alive(node):
-                self._run.cluster.start(node)
-        self._run.cluster.wait_serving(RESTART_S)
+        with self._run.node_lives:
+            for node in self._run.cluster.ids():
+                if not self._run.cluster.alive(node):
+                    self._run.cluster.start(node)
+            self._run.cluster.wait_serving(RESTART_S)
 
     def _quiet(self) -> None:
         note(self._run, "nemesis/rest", QUIET, INVOKE)
@@ -129,6 +132,13 @@ def strike(
     run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
 ) -> bool:
     """One fault from beginning to end, told to the history. Whether it was its time at all."""
+    with run.node_lives if takes_nodes_down(kind.name) else contextlib.nullcontext():
+        return _strike(run, process, kind, chance, longest_s)
+
+
+def _strike(
+    run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
+) -> bool:
     fault = kind(run, chance)
     shortest, longest = kind.lasts_s
     lasts = chance.uniform(shortest, min(longest, max(shortest, longest_s)))

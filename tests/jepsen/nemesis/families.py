@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from tests.jepsen.nemesis import (
     clocks,
+    corruption,
     disks,
     fsyncs,
     kills,
     links,
+    membership,
     partitions,
     pauses,
     power,
@@ -27,6 +29,8 @@ PROCESS: dict[str, Family] = {
     "power": power.FAULTS,
     "disk": disks.FAULTS,
     "fsync": fsyncs.FAULTS,
+    "corruption": corruption.FAULTS,
+    "membership": membership.FAULTS,
     "upgrade": upgrades.FAULTS,
 }
 # ... and what is wrong around them meanwhile.
@@ -55,13 +59,17 @@ def takes_nodes_down(name: str) -> bool:
 
 
 def possible(names: Sequence[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Those of the names that these hosts can do, and words for those that they cannot."""
+    """Those of the names of which these hosts can do anything, and words for what they cannot."""
     can, cannot = [], []
     for name in names:
-        missing = frozenset[str]().union(*(fault.needs for fault in faults_of(name)))
-        missing -= capabilities
-        if missing:
-            cannot.append(f"{name}: these hosts have no {', '.join(sorted(missing))}")
-        else:
+        if doable(name, capabilities):
             can.append(name)
+        for fault in faults_of(name):
+            missing = fault.needs - capabilities
+            if missing:
+                cannot.append(f"{fault.name}: there is no {', '.join(sorted(missing))}")
     return can, cannot
+
+
+def doable(name: str, capabilities: frozenset[str]) -> Family:
+    return tuple(fault for fault in faults_of(name) if fault.needs <= capabilities)
