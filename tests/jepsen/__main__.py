@@ -6,15 +6,15 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.jepsen import store
-from tests.jepsen.acceptance import power_losses, resume
+from tests.jepsen.acceptance import SLICE, SLICE_WORKLOADS, power_losses, resume, slice_mix
 from tests.jepsen.hosts import isolation
 from tests.jepsen.judge import judge
 from tests.jepsen.nemesis.conductor import Pace
-from tests.jepsen.nemesis.families import FAMILIES
+from tests.jepsen.nemesis.families import FAMILIES, FAULTS
 from tests.jepsen.runner import Options, execute, say
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
@@ -31,11 +31,12 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="workloads while faults strike, then the verdicts")
     run.add_argument("--workload", default="all", help="names with commas; all (see `list`)")
-    run.add_argument("--nemesis", default="all", help="families with commas; all; none")
+    run.add_argument("--nemesis", default="all", help="families or faults with commas; all; none")
     run.add_argument("--time", type=float, default=60.0, help="seconds of faults")
     run.add_argument("--window", type=_span, default=(30.0, 60.0), help="of one mix: 30-60")
     run.add_argument("--quiet", type=_span, default=(8.0, 12.0), help="between windows: 8-12")
     run.add_argument("--longest", type=float, default=45.0, help="seconds that a fault may last")
+    run.add_argument("--from", dest="release", default="", help="a release: nodes begin with it")
     _common(run)
     run.set_defaults(perform=_run)
 
@@ -44,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     losses.add_argument("--times", type=int, default=20)
     _common(losses)
     losses.set_defaults(perform=_power_losses)
+
+    cut = commands.add_parser("slice", help="what CI runs: each of some faults once")
+    cut.add_argument("--workload", default=",".join(SLICE_WORKLOADS))
+    _common(cut)
+    cut.set_defaults(perform=_slice)
 
     resuming = commands.add_parser("resume", help="how soon commits resume after bad partitions")
     resuming.add_argument("--times", type=int, default=3, help="each kind of partition")
@@ -83,10 +89,14 @@ def _span(text: str) -> tuple[float, float]:
     return float(low), float(high or low)
 
 
-def _names(text: str, known: Mapping[str, object]) -> tuple[str, ...]:
+def _names(
+    text: str, usual: Iterable[str], known: Mapping[str, object] | None = None
+) -> tuple[str, ...]:
+    """The names in the text, or all the usual ones."""
     if text == "none":
         return ()
-    names = tuple(known) if text == "all" else tuple(text.split(","))
+    known = known or dict.fromkeys(usual)
+    names = tuple(usual) if text == "all" else tuple(text.split(","))
     for name in names:
         if name not in known:
             sys.exit(f"{name!r} is unknown; there are: {', '.join(known)}")
@@ -118,9 +128,9 @@ def _options(options: argparse.Namespace, nemeses: tuple[str, ...], **rest: obje
 
 
 def _run(options: argparse.Namespace) -> int:
-    nemeses = _names(options.nemesis, FAMILIES)
+    nemeses = _names(options.nemesis, FAMILIES, {**FAMILIES, **FAULTS})
     pace = Pace(window_s=options.window, quiet_s=options.quiet, longest_s=options.longest)
-    settings = _options(options, nemeses, seconds=options.time, pace=pace)
+    settings = _options(options, nemeses, seconds=options.time, pace=pace, release=options.release)
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings)
@@ -132,6 +142,14 @@ def _power_losses(options: argparse.Namespace) -> int:
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings, power_losses(options.times))
+    return _say_verdicts(directory)
+
+
+def _slice(options: argparse.Namespace) -> int:
+    settings = _options(options, SLICE)
+    _enter(options)
+    directory = store.new_directory(options.store, options.seed)
+    execute(directory, settings, slice_mix)
     return _say_verdicts(directory)
 
 

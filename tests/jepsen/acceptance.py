@@ -1,4 +1,5 @@
-"""Runs with a bar of their own: many power losses of everybody; how soon commits resume."""
+"""Runs with a bar of their own: what CI runs, many power losses of everybody, how soon commits
+resume."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.jepsen import api, store
 from tests.jepsen.client import Channels, Client
 from tests.jepsen.context import Run
 from tests.jepsen.history import History
-from tests.jepsen.nemesis.conductor import strike
+from tests.jepsen.nemesis.conductor import in_turn, strike
+from tests.jepsen.nemesis.families import possible
 from tests.jepsen.nemesis.partitions import Bridge, DeafLeader, IsolatedLeader, OneWay, Partition
 from tests.jepsen.nemesis.power import PowerLossOfAll
 from tests.jepsen.runner import SERVING_S, Mix, hosts, say
@@ -24,6 +26,19 @@ WATCHED_S = 10.0
 MOST_TERMS = 4  # that one partition may cost while it lasts
 SHAPES: tuple[type[Partition], ...] = (OneWay, Bridge, DeafLeader, IsolatedLeader)
 TYPE = "JepsenResume"
+
+SLICE_WORKLOADS = ("starts", "register", "signals")
+SLICE = (
+    *("kill-leader", "pause-leader", "partition-leader", "disk-full", "partition-bridge"),
+    *("fsync-once", "kill-majority", "partition-one-way", "power-loss-all"),
+)
+SLICE_LONGEST_S = 2.5
+
+
+def slice_mix(run: Run) -> None:
+    """As many of the slice's faults as these hosts can do."""
+    can, _ = possible(SLICE, run.cluster.capabilities)
+    in_turn(run, can, longest_s=SLICE_LONGEST_S)
 
 
 def power_losses(times: int) -> Mix:

@@ -24,6 +24,8 @@ class Run:
     rate: float = 1.0
     # Set when clients should finish the operation they are in and end.
     stopping: threading.Event = field(default_factory=threading.Event)
+    # Held by whoever takes nodes down and brings them back: one at a time.
+    node_lives: threading.Lock = field(default_factory=threading.Lock)
     # Worker processes of the workloads; some nemeses freeze them.
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 

@@ -10,7 +10,7 @@ from tests.jepsen.checker.liveness import check_liveness
 from tests.jepsen.checker.resources import check_resources
 from tests.jepsen.checker.verdict import Verdict
 from tests.jepsen.history import calls, of_workload
-from tests.jepsen.nemesis.families import FAMILIES
+from tests.jepsen.nemesis.families import faults_of
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
 
@@ -20,7 +20,7 @@ def judge(directory: Path) -> dict[str, Verdict]:
     history = store.read_history(directory)
     samples = store.read_samples(directory)
     verdicts = {name: WORKLOADS[name]().check(history) for name in meta.workloads}
-    families = [[fault.name for fault in FAMILIES[name]] for name in meta.nemeses]
+    families = [[fault.name for fault in faults_of(name)] for name in meta.nemeses]
     verdicts["faults"] = check_faults(history, families)
     verdicts["ends"] = check_ends(history, samples)
     verdicts["quiet"] = check_quiet(history, samples)

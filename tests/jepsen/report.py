@@ -73,7 +73,7 @@ def _head(meta: store.Meta, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
     )
     for words in meta.left_out:
         yield f"<br><span class=bad>left out: {escape(words)}</span>"
-    yield f"</p><p>To repeat:</p><pre>{escape(meta.command)} # seed {meta.seed}</pre>"
+    yield f"</p><p>To repeat:</p><pre>{escape(meta.command)}</pre>"
     yield "<p>To judge the stored history again:</p>"
     yield "<pre>python -m tests.jepsen judge DIRECTORY</pre>"
 

@@ -52,17 +52,20 @@ class Options:
     seed: int = 1
     rate: float = 1.0
     filesystem: str = "ext4"
+    release: str = ""  # that all nodes begin with; empty: this tree
     pace: Pace = field(default_factory=Pace)
 
 
 @contextlib.contextmanager
-def hosts(directory: Path, nodes: int, filesystem: str = "ext4") -> Iterator[Any]:
+def hosts(
+    directory: Path, nodes: int, *, filesystem: str = "ext4", release: str = ""
+) -> Iterator[Any]:
     """The best that this process may have; all of it ends with the block."""
     cluster: Any
     if isolated():
-        cluster = Netns(directory, nodes, settings=SETTINGS, filesystem=filesystem)
+        cluster = Netns(directory, nodes, settings=SETTINGS, release=release, filesystem=filesystem)
     else:
-        cluster = Loopback(directory, nodes, settings=SETTINGS)
+        cluster = Loopback(directory, nodes, settings=SETTINGS, release=release)
     try:
         yield cluster
     finally:
@@ -73,12 +76,20 @@ def execute(directory: Path, options: Options, mix: Mix | None = None) -> None:
     """Leaves the stored run in ``directory``. Without a mix of its own it is the changing one of
     the families that the options name."""
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(hosts(directory, options.nodes, options.filesystem))
+        cluster = stack.enter_context(
+            hosts(
+                directory,
+                options.nodes,
+                filesystem=options.filesystem,
+                release=options.release,
+            )
+        )
         nemeses, cannot = possible(list(options.nemeses), cluster.capabilities)
-        left_out = (*cluster.left_out, *cannot)
+        names, missing = _workloads(options.workloads, cluster.capabilities)
+        left_out = (*cluster.left_out, *cannot, *missing)
         for words in left_out:
             say(f"left out: {words}")
-        store.write_meta(directory, _meta(options, cluster, nemeses, left_out))
+        store.write_meta(directory, _meta(options, cluster, names, nemeses, left_out))
         history = stack.enter_context(History(directory / store.HISTORY))
         run = Run(cluster, history, directory, options.seed, rate=options.rate)
         stack.callback(_end_workers, run)
@@ -88,7 +99,19 @@ def execute(directory: Path, options: Options, mix: Mix | None = None) -> None:
         stack.callback(observer.close)
         observer.start()
         conductor = Conductor(run, nemeses, options.pace)
-        _phases(run, options.workloads, mix or (lambda _: conductor.run(options.seconds)))
+        _phases(run, names, mix or (lambda _: conductor.run(options.seconds)))
+
+
+def _workloads(names: Sequence[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Those that this cluster can serve, and words for the others."""
+    can, cannot = [], []
+    for name in names:
+        missing = getattr(WORKLOADS[name](), "needs", frozenset()) - capabilities
+        if missing:
+            cannot.append(f"workload {name}: there is no {', '.join(sorted(missing))}")
+        else:
+            can.append(name)
+    return can, cannot
 
 
 def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
@@ -145,13 +168,17 @@ def _end_workers(run: Run) -> None:
 
 
 def _meta(
-    options: Options, cluster: Any, nemeses: Sequence[str], left_out: Sequence[str]
+    options: Options,
+    cluster: Any,
+    workloads: Sequence[str],
+    nemeses: Sequence[str],
+    left_out: Sequence[str],
 ) -> store.Meta:
     return store.Meta(
-        command=shlex.join(["python", "-m", "tests.jepsen", *sys.argv[1:]]),
+        command=_command(options.seed),
         seed=options.seed,
         nodes=tuple(cluster.ids()),
-        workloads=options.workloads,
+        workloads=tuple(workloads),
         nemeses=tuple(nemeses),
         seconds=options.seconds,
         hosts=type(cluster).__name__.lower(),
@@ -161,6 +188,17 @@ def _meta(
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         begun_ns=time.monotonic_ns(),
     )
+
+
+def _command(seed: int) -> str:
+    """What repeats this run: its own command line with the seed, wherever it was stored."""
+    words = list(sys.argv[1:])
+    if "--store" in words:
+        at = words.index("--store")
+        del words[at : at + 2]
+    if "--seed" not in words:
+        words += ["--seed", str(seed)]
+    return shlex.join(["python", "-m", "tests.jepsen", *words])
 
 
 def say(words: str) -> None:

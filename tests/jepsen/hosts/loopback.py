@@ -18,9 +18,14 @@ class Loopback(ProcessCluster):
     )
 
     def __init__(
-        self, directory: Path, nodes: int, *, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        nodes: int,
+        *,
+        settings: Mapping[str, str] | None = None,
+        release: str = "",
     ) -> None:
-        super().__init__(directory, nodes, settings=settings)
+        super().__init__(directory, nodes, settings=settings, release=release)
         self._offset = free_offset(nodes)
 
     def address(self, node: str, service: str) -> str:

@@ -25,10 +25,11 @@ class Netns(ProcessCluster):
         nodes: int,
         *,
         settings: Mapping[str, str] | None = None,
+        release: str = "",
         filesystem: str = "ext4",
     ) -> None:
         assert isolated(), "the machine's own network and mounts are not touched"
-        super().__init__(directory, nodes, settings=settings)
+        super().__init__(directory, nodes, settings=settings, release=release)
         self.capabilities |= {NETWORK, DISK}
         self.network = Network(self.ids())
         self._images = tempfile.TemporaryDirectory(prefix="disks-", dir=directory)

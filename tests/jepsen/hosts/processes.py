@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tests.jepsen.cluster import CLOCKS, FSYNC
+from tests.jepsen.cluster import CLOCKS, FSYNC, MEMBERSHIP, OLD_RELEASE, REPAIR
 from tests.jepsen.hosts.shim import Control, build, compiler
 
 SERVE = (sys.executable, "-P", "-m", "raftflow.cluster.cli.main", "serve")
 STOP_S = 30.0
+WHEELS = Path(__file__).resolve().parent.parent.parent / "compat" / "wheels"
 # Waits for the runner's end, however it comes, and takes its whole process group with it.
 GUARD = ("sh", "-c", "read _; kill -9 0")
 
@@ -42,23 +44,51 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def of_the_product() -> frozenset[str]:
+    """What this tree can do that earlier releases could not."""
+    modules = {
+        MEMBERSHIP: "raftflow.cluster.cli.node",
+        REPAIR: "raftflow.cluster.consensus.repair",
+    }
+    return frozenset(name for name, module in modules.items() if find_spec(module))
+
+
+def unpacked(release: str, directory: Path) -> Path:
+    """The packages of a released version, beside nothing else."""
+    wheels = [str(path) for path in sorted(WHEELS.glob(f"*-{release}-*.whl"))]
+    assert wheels, f"no wheels of {release} in {WHEELS}"
+    target = directory / f"release-{release}"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index")
+    subprocess.run([*pip, "--target", str(target), *wheels], check=True)
+    return target
+
+
 class ProcessCluster:
     """Nodes n1..nN as processes of this machine."""
 
     left_out: tuple[str, ...] = ()
-    capabilities: frozenset[str] = frozenset()
 
     def __init__(
-        self, directory: Path, nodes: int, *, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        nodes: int,
+        *,
+        settings: Mapping[str, str] | None = None,
+        release: str = "",
     ) -> None:
+        self.capabilities = of_the_product()
         self.directory = directory
         self.settings = dict(settings or {})
         self._ids = [f"n{number}" for number in range(1, nodes + 1)]
         self._joined: set[str] = set()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        # Which program runs a node: rolling upgrades put another release's here.
-        self.serve: dict[str, tuple[str, ...]] = dict.fromkeys(self._ids, SERVE)
         directory.mkdir(parents=True, exist_ok=True)
+        # Which nodes run an older release than this tree.
+        self.releases: dict[str, str] = {}
+        if release:
+            self.releases = dict.fromkeys(self._ids, release)
+            self._packages = unpacked(release, directory)
+            self.capabilities = frozenset({OLD_RELEASE})
         self.controls: dict[str, Control] = {}
         self._shim: Path | None = None
         if compiler() is not None:
@@ -75,6 +105,8 @@ class ProcessCluster:
 
     def environment(self, node: str) -> dict[str, str]:
         environment = {**os.environ, **self.settings}
+        if node in self.releases:
+            environment["PYTHONPATH"] = str(self._packages)
         if self._shim is not None:
             environment["LD_PRELOAD"] = str(self._shim)
             environment["JEPSEN_CONTROL"] = str(self.controls[node].path)
@@ -153,7 +185,7 @@ class ProcessCluster:
         peers = ",".join(f"{each}={self.address(each, 'raft')}" for each in members)
         return [
             *self.wrapper(node),
-            *self.serve[node],
+            *SERVE,
             *("--node-id", node, "--data-dir", str(self.data_dir(node)), "--cluster-id", "jepsen"),
             *("--join" if joins else "--peers", peers),
             *("--http-addr", self.http(node), "--grpc-addr", self.grpc(node)),

@@ -7,6 +7,7 @@ fault of a family. In a quiet period all is whole and the cluster must be, too: 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import threading
@@ -17,12 +18,13 @@ from typing import Any, Generic, TypeVar
 
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, OK, Op
-from tests.jepsen.nemesis.families import AROUND, FAMILIES, PROCESS
+from tests.jepsen.nemesis.families import doable, faults_of, takes_nodes_down
 from tests.jepsen.nemesis.fault import Fault, NotNow
 
 NOT_NOW = "not now: "
 QUIET = "quiet"
 RESTART_S = 60.0
+TRIES = 3  # of a fault whose time it may not be
 
 Item = TypeVar("Item")
 Span = tuple[float, float]
@@ -61,11 +63,12 @@ class Conductor:
         self._pace = pace
         self._chance = run.rng("nemesis")
         self._decks: dict[str, Deck[type[Fault]]] = {
-            name: Deck(FAMILIES[name], run.rng(f"nemesis/{name}")) for name in families
+            name: Deck(doable(name, run.cluster.capabilities), run.rng(f"nemesis/{name}"))
+            for name in families
         }
         self._lanes = {
-            lane: Deck([name for name in families if name in of_lane], self._chance)
-            for lane, of_lane in (("process", PROCESS), ("around", AROUND))
+            lane: Deck([f for f in families if takes_nodes_down(f) == process], self._chance)
+            for lane, process in (("process", True), ("around", False))
         }
 
     def run(self, seconds: float) -> None:
@@ -98,15 +101,27 @@ class Conductor:
 
     def _revive(self) -> None:
         """A node that ended by itself is a violation, which `judge` finds; the run goes on."""
-        for node in self._run.cluster.ids():
-            if not self._run.cluster.alive(node):
-                self._run.cluster.start(node)
-        self._run.cluster.wait_serving(RESTART_S)
+        with self._run.node_lives:
+            for node in self._run.cluster.ids():
+                if not self._run.cluster.alive(node):
+                    self._run.cluster.start(node)
+            self._run.cluster.wait_serving(RESTART_S)
 
     def _quiet(self) -> None:
         note(self._run, "nemesis/rest", QUIET, INVOKE)
         self._run.rest(self._chance.uniform(*self._pace.quiet_s))
         note(self._run, "nemesis/rest", QUIET, OK)
+
+
+def in_turn(run: Run, names: Sequence[str], *, longest_s: float) -> None:
+    """Each of these faults once, in this order, the cluster whole between them."""
+    chance = run.rng("in-turn")
+    for fault in itertools.chain.from_iterable(map(faults_of, names)):
+        for _ in range(TRIES):
+            if strike(run, "nemesis/in-turn", fault, chance, longest_s):
+                break
+        run.cluster.wait_serving(RESTART_S)
+        run.rest(chance.uniform(0.2, 1.0))
 
 
 def note(run: Run, process: str, f: str, type: str, **rest: Any) -> None:
@@ -115,8 +130,15 @@ def note(run: Run, process: str, f: str, type: str, **rest: Any) -> None:
 
 def strike(
     run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
-) -> None:
-    """One fault from beginning to end, told to the history."""
+) -> bool:
+    """One fault from beginning to end, told to the history. Whether it was its time at all."""
+    with run.node_lives if takes_nodes_down(kind.name) else contextlib.nullcontext():
+        return _strike(run, process, kind, chance, longest_s)
+
+
+def _strike(
+    run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
+) -> bool:
     fault = kind(run, chance)
     shortest, longest = kind.lasts_s
     lasts = chance.uniform(shortest, min(longest, max(shortest, longest_s)))
@@ -126,7 +148,7 @@ def strike(
     except NotNow as reason:
         note(run, process, kind.name, INVOKE, time_ns=begun)
         note(run, process, kind.name, FAIL, error=f"{NOT_NOW}{reason}")
-        return
+        return False
     told = {"did": words, "nodes": fault.victims, "ends_nodes": kind.ends_nodes}
     note(run, process, kind.name, INVOKE, time_ns=begun, value=told)
     problem = effect = ""
@@ -143,3 +165,4 @@ def strike(
             problem = problem or str(error)
     end = FAIL if problem else OK
     note(run, process, kind.name, end, value=effect or None, error=problem)
+    return True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.jepsen.nemesis import (
     clocks,
+    corruption,
     disks,
     fsyncs,
     kills,
     links,
+    membership,
     partitions,
     pauses,
     power,
@@ -25,6 +29,8 @@ PROCESS: dict[str, Family] = {
     "power": power.FAULTS,
     "disk": disks.FAULTS,
     "fsync": fsyncs.FAULTS,
+    "corruption": corruption.FAULTS,
+    "membership": membership.FAULTS,
     "upgrade": upgrades.FAULTS,
 }
 # ... and what is wrong around them meanwhile.
@@ -38,13 +44,32 @@ AROUND: dict[str, Family] = {
 FAMILIES: dict[str, Family] = {**PROCESS, **AROUND}
 
 
-def possible(names: list[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Those of the families that these hosts can do, and words for those that they cannot."""
+FAULTS: dict[str, type[Fault]] = {
+    fault.name: fault for family in FAMILIES.values() for fault in family
+}
+
+
+def faults_of(name: str) -> Family:
+    """Of a family, or the single fault of that name."""
+    return FAMILIES[name] if name in FAMILIES else (FAULTS[name],)
+
+
+def takes_nodes_down(name: str) -> bool:
+    return any(set(faults_of(name)) <= set(family) for family in PROCESS.values())
+
+
+def possible(names: Sequence[str], capabilities: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Those of the names of which these hosts can do anything, and words for what they cannot."""
     can, cannot = [], []
     for name in names:
-        missing = frozenset().union(*(fault.needs for fault in FAMILIES[name])) - capabilities
-        if missing:
-            cannot.append(f"{name}: these hosts have no {', '.join(sorted(missing))}")
-        else:
+        if doable(name, capabilities):
             can.append(name)
+        for fault in faults_of(name):
+            missing = fault.needs - capabilities
+            if missing:
+                cannot.append(f"{fault.name}: there is no {', '.join(sorted(missing))}")
     return can, cannot
+
+
+def doable(name: str, capabilities: frozenset[str]) -> Family:
+    return tuple(fault for fault in faults_of(name) if fault.needs <= capabilities)

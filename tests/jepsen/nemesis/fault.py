@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from tests.jepsen.api import JSON, Request
+from tests.jepsen.client import Channels, Client
 from tests.jepsen.context import Run
 from tests.jepsen.hosts.processes import wait_for
+from tests.jepsen.outcomes import Outcome
 
 RESTART_S = 60.0
 
@@ -68,6 +71,17 @@ class Fault:
 
     def majority(self) -> int:
         return len(self.cluster.ids()) // 2 + 1
+
+    def call(self, node: str, request: Request) -> Outcome:
+        """As an operator would, with nothing written into the history but the fault."""
+        client = Client(
+            self.cluster,
+            self.run.history,
+            Channels(self.cluster),
+            process="nemesis/operator",
+            rng=self.chance,
+        )
+        return client.perform(request, node=node, api=JSON, deadline_s=15.0)
 
     # ---- waiting --------------------------------------------------------------------------------
 

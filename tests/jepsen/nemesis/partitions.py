@@ -64,7 +64,11 @@ class Bridge(Partition):
     name = "partition-bridge"
 
     def choose(self) -> tuple[str, list[tuple[str, str]]]:
-        bridge, *rest = self.others()
+        leader = self.leader()
+        bridge, *rest = self.others(leader)
+        if self.chance.random() < 0.25:
+            bridge, leader = leader, bridge
+        rest.insert(self.chance.randrange(len(rest) + 1), leader)
         one, other = rest[: len(rest) // 2], rest[len(rest) // 2 :]
         words = f"{' '.join(one)} | {bridge} | {' '.join(other)}"
         return words, self.cluster.network.across(one, other)

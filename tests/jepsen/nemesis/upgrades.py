@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.jepsen.nemesis.fault import Fault
+from tests.jepsen.cluster import OLD_RELEASE
+from tests.jepsen.nemesis.fault import Fault, NotNow
 
 
 class RollingRestart(Fault):
@@ -28,4 +29,25 @@ class RollingRestart(Fault):
         self.restart(*self.victims)
 
 
-FAULTS = (RollingRestart,)
+class RollingUpgrade(RollingRestart):
+    """From the release that the run began with to this tree; once in a run."""
+
+    name = "rolling-upgrade"
+    needs = frozenset({OLD_RELEASE})
+
+    def inject(self) -> str:
+        if not self.cluster.releases:
+            raise NotNow("every node runs this tree")
+        old = dict(self.cluster.releases)
+        self.victims = self.others()
+        self._statuses = []
+        for node in self.victims:
+            if self.cluster.alive(node):
+                self._statuses.append(self.cluster.stop(node))
+            self.cluster.releases.pop(node, None)
+            self.restart(node)
+            self.run.rest(self.chance.uniform(0.5, 3.0))
+        return f"from {old} to this tree"
+
+
+FAULTS = (RollingRestart, RollingUpgrade)

@@ -12,6 +12,7 @@ from tests.jepsen import api
 from tests.jepsen.checker.reads import check_reads
 from tests.jepsen.checker.verdict import Verdict, joined, substance, verdict
 from tests.jepsen.client import Client
+from tests.jepsen.cluster import MEMBERSHIP
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, OK, Op, named
 from tests.jepsen.workloads.base import loop
@@ -27,6 +28,7 @@ TRY_S = 0.5
 class Membership(Reads):
     name: str = "membership"
     types: tuple[str, ...] = (TYPE,)
+    needs: frozenset[str] = frozenset({MEMBERSHIP})
 
     def threads(self, run: Run) -> list[Callable[[], None]]:
         return [*super().threads(run), self._operator(run)]
@@ -38,9 +40,10 @@ class Membership(Reads):
             if not run.rest(client.rng.uniform(*BETWEEN_S)):
                 return
             victim = client.rng.choice(run.cluster.ids())
-            client.note(INVOKE, "replace", key=victim)
-            problem = self._replace(run, client, victim)
-            client.note(FAIL if problem else OK, "replace", key=victim, error=problem)
+            with run.node_lives:
+                client.note(INVOKE, "replace", key=victim)
+                problem = self._replace(run, client, victim)
+                client.note(FAIL if problem else OK, "replace", key=victim, error=problem)
 
         return loop(run, turn)
 
