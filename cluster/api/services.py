@@ -79,6 +79,9 @@ class Replica(Protocol):
     def digest(self) -> bytes: ...
 
     @property
+    def newest_mark(self) -> tuple[int, bytes] | None: ...
+
+    @property
     def catalog(self) -> Catalog: ...
 
     @property
@@ -138,6 +141,14 @@ class Consensus(Protocol):
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
+    def skew_ms(self) -> float: ...
+
+
+class Checks(Protocol):
+    """`cluster.invariant_checks.InvariantChecks`, as far as the cluster page shows it."""
+
+    def report(self) -> dict[str, Any]: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
@@ -150,6 +161,7 @@ class NodeServices:
     consensus: Consensus
     metrics: Metrics
     clock: Clock
+    checks: Checks
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -265,6 +265,13 @@ SHAPES: Mapping[str, Schema] = {
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
+        digest_mark={"type": ["object", "null"], "description": "The newest digest all keep."},
+        clock_skew_ms={"type": ["integer", "null"]},
+        peers={"type": ["object", "null"], "description": "Its setting `peers`: id to address."},
+        invariants={
+            "type": ["object", "null"],
+            "description": "What its background checks looked at, and the first that do not hold.",
+        },
     ),
     "Election": _shape({"at": TIME, "term": COUNT, "leader": _OPTIONAL_TEXT, "reason": TEXT}),
 }

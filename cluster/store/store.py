@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from raftflow.cluster.store import copies, duties, lists
+from raftflow.cluster.store import audit, copies, duties, lists
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
 from raftflow.cluster.store.connection import prepare
@@ -245,6 +245,10 @@ class Store:
         """Runs that closed before the bound of their namespace (in ``bounds``, sorted by name), by
         namespace and closing time."""
         return await self._ask(lambda db: duties.closed_runs(db, bounds, after, limit))
+
+    async def audit(self, place: audit.Place) -> audit.Slice:
+        """Hold a slice of the rows against what must be true of them."""
+        return await self._ask(lambda db: audit.look(self.path, db, place))
 
     # ---- copies ---------------------------------------------------------------------------------
 

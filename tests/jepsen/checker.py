@@ -115,7 +115,9 @@ def digests_agree(cluster: DevCluster, violations: list[str]) -> None:
         broken = [
             line
             for line in metrics.splitlines()
-            if "invariant" in line and not line.startswith("#") and not line.endswith(" 0.0")
+            if "invariant_violations" in line
+            and not line.startswith("#")
+            and not line.endswith(" 0.0")
         ]
         if broken:
             violations.append(f"{entry['id']}: {broken}")
