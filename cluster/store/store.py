@@ -253,9 +253,10 @@ class Store:
     # ---- copies ---------------------------------------------------------------------------------
 
     async def copy_to(self, path: str | os.PathLike[str]) -> copies.Copy:
-        """A copy of everything written, durable and hashed when it returns."""
+        """A copy of everything written, durable and hashed when it returns. Raises StoreFull, and
+        goes on: only the copy has found no room."""
         await self._usable.wait()
-        return await self._readers.copy(lambda db: copies.make(db, os.fspath(path)))
+        return await self._read(self._readers.copy(lambda db: copies.make(db, os.fspath(path))))
 
     async def replace_with(self, path: str, sha256: str, expected: tuple[int, int]) -> AppliedState:
         """Verify a copy, which must be at the (index, term) expected, and put it in the place of
