@@ -150,9 +150,7 @@ def choose(cluster: ShimCluster, site: Site) -> str:
     return followers[len(site.name) % 2]
 
 
-def bring_to_it(
-    cluster: ShimCluster, load: Load, victim: str, site: Site, fault: Fault
-) -> None:
+def bring_to_it(cluster: ShimCluster, load: Load, victim: str, site: Site, fault: Fault) -> None:
     if site.when in ("start", "install"):
         cluster.kill(victim)
     if site.when == "install":

@@ -186,7 +186,7 @@ async def live(folder: Path, elsewhere: Path, *, seed: int, wishes: int = 60) ->
         if entry.index % 3:
             await node.pump()
         if entry.index % 7 == 0:
-            await node.replica.written(entry.index)
+            await node.replica.written(node.replica.applied_index)
     await node.pump()
     copy, manifest = await copy_of(planned[:with_copy], elsewhere)
     await _receive(node, copy, manifest)
@@ -196,7 +196,7 @@ async def live(folder: Path, elsewhere: Path, *, seed: int, wishes: int = 60) ->
     for entry in planned[with_copy:]:
         node.core.propose(entry.payload)
         await node.pump()
-    await node.replica.written(node.core.commit_index)
+    await node.replica.written(node.replica.applied_index)
     await node.store.checkpoint()
     mark(f"checkpointed {node.store.checkpointed_index}")
     first = node.journal.first_index

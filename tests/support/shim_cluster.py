@@ -120,8 +120,7 @@ class ShimCluster:
 
     def same_state(self) -> bool:
         seen = {
-            (row["applied_index"], row["state_digest"])
-            for row in self.rows(self.leader()).values()
+            (row["applied_index"], row["state_digest"]) for row in self.rows(self.leader()).values()
         }
         return len(seen) == 1 and None not in seen.pop()
 
