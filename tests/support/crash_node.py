@@ -84,6 +84,7 @@ class CrashNode:
 
     def open_log(self) -> None:
         raft, disk = str(self.folder / "raft"), OsDisk()
+        os.makedirs(raft, exist_ok=True)
         born = self.store.written.index == 0
         self.hard_state = MarkingHardState.open(raft, disk, may_be_new=born)
         self.journal = Journal.open(raft, disk=disk, segment_bytes=SEGMENT_BYTES)
