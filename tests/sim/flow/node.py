@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
-from raftflow.cluster.consensus import driver
+from raftflow.cluster.consensus import types
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.driver import PeerInfo
 from raftflow.cluster.consensus.membership import Configuration, Member
@@ -172,9 +172,9 @@ class SimConsensus:
             async with asyncio.timeout(timeout_ms / 1_000):
                 index = await answer
         except TimeoutError as error:
-            raise driver.Unavailable("no read index in time") from error
+            raise types.Unavailable("no read index in time") from error
         if index is None:
-            raise driver.Unavailable("the leader could not confirm that it leads")
+            raise types.Unavailable("the leader could not confirm that it leads")
         return int(index)
 
     async def transfer_leadership(self, to: str | None) -> bool:
