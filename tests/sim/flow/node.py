@@ -22,6 +22,7 @@ from raftflow.cluster.consensus.types import NotLeader, Proposed, Role, Snapshot
 from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, Dispatch
 from raftflow.cluster.features import Levels
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.members import Members
@@ -298,7 +299,7 @@ class FlowNode(SimNode):
         self.edge = Edge(self._services())
 
     def _agreed_level(self) -> int:
-        return self.core.committed_configuration.configuration.feature_level
+        return self.core.configuration.configuration.feature_level
 
     def _on_members(self, configuration: Configuration) -> None:
         others = tuple(each for each in configuration.voters if each != self.name)
@@ -323,6 +324,7 @@ class FlowNode(SimNode):
             levels=self.levels,
             members=self.members,
             digests=NOT_COMPARED,  # the checkers compare them
+            checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
         )
 
     def kill(self, *, power: bool) -> None:

@@ -35,7 +35,6 @@ from tests.sim.flow.loop import SimLoop, fatal
 from tests.sim.flow.node import FlowNode
 from tests.sim.flow.operator import FlowOperator
 from tests.sim.flow.workers import Workers
-from tests.sim.nemesis import Nemesis
 from tests.sim.options import CLOCKS, WHOLE, Options, Schedule
 from tests.sim.world import PEACE_S, PLAIN, World
 from tests.support.engine_world import world_problems
@@ -140,6 +139,7 @@ class FlowWorld(World):
         try:
             with seeded_ids(random.Random(self.rng.getrandbits(64))):
                 self.strife()
+                self._walk_through()
                 self.mend()
                 self._come_to_an_end()
                 self._check_everything()
@@ -157,7 +157,7 @@ class FlowWorld(World):
         self.ghosts = Ghosts(self)
         self.start()
         self.operator = FlowOperator(self)
-        self.nemesis = Nemesis(self)
+        self.nemesis.begin()
         self.loop.enter(lambda: (Clients(self), Workers(self)))
         self.quarrel()
         self.peace_from = self.clock.now
@@ -250,10 +250,17 @@ class FlowWorld(World):
 
     # ---- at the end ------------------------------------------------------------------------------
 
+    def _walk_through(self) -> None:
+        """Every run has what would wake it, every row its run, on every node."""
+        for node in self.nodes.values():
+            found = node.replica.findings()
+            require(not found, "the state keeps its invariants", node=node.name, found=found[:3])
+
     def _check_everything(self) -> None:
         self.flow_checks.finish()
         states = []
         nodes: Any = self.members()
+        self._walk_through()
         for node in nodes:
             runs = node.replica.all_runs()
             for key, run in node.replica.hot.state.runs.items():
