@@ -13,7 +13,6 @@ from typing import Any
 
 import structlog
 
-from tests.sim import mutants_members  # noqa: F401  # they register themselves
 from tests.sim.checkers import Violation
 from tests.sim.clock import BEGAN
 from tests.sim.flow.mutants import FLOW_MUTANTS
