@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import sys
+from typing import Any
 
 import structlog
 import uvloop
@@ -66,9 +67,10 @@ async def _serve(config: Config) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
     try:
-        await node.start()
-        _spare_the_collector()
         stopping = asyncio.ensure_future(stop.wait())
+        if not await _started(node, stopping):
+            return
+        _spare_the_collector()
         await asyncio.wait({stopping, node.outcast}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         log.info("stopping")
@@ -76,6 +78,18 @@ async def _serve(config: Config) -> None:
             raise node.outcast.result()
     finally:
         await node.stop()
+
+
+async def _started(node: Node, stopping: asyncio.Future[Any]) -> bool:
+    """A start may have to wait for other nodes, so that it too can be stopped."""
+    starting = asyncio.create_task(node.start(), name="start")
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return False
+    starting.result()
+    return True
 
 
 def _spare_the_collector() -> None:

@@ -20,8 +20,8 @@ from typing import NoReturn, Protocol
 import structlog
 
 from raftflow.cluster.consensus.channel import PeerChannel
-from raftflow.cluster.consensus.configurations import Held
-from raftflow.cluster.consensus.core import REGULAR, Core
+from raftflow.cluster.consensus.configurations import REGULAR, Held
+from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.flusher import Flusher
 from raftflow.cluster.consensus.handshake import (
     NOT_A_MEMBER,
@@ -590,7 +590,9 @@ class Consensus:
         """A peer (or, by what it says, this node itself) will not have us."""
         if refusal.reason == NOT_A_MEMBER:
             if max(self._journal.last_index, self._store.applied_index) > 0:
-                self._cast_out(f"does not belong to its cluster any more ({peer}: {refusal.detail})")
+                self._cast_out(
+                    f"does not belong to its cluster any more ({peer}: {refusal.detail})"
+                )
             else:
                 log.info("waits_to_be_added", node=self.config.node_id, told_by=peer)
         elif refusal.reason == STALE_DATA:
