@@ -99,6 +99,7 @@ def test_a_different_committed_record_on_each_node_and_one_state_come_back(
         for node_id, index in zip(cluster.ids(), indexes, strict=True):
             damage_entry(home(cluster, node_id) / "raft", index)
         overwrite(home(cluster, "n2") / "state.db", 0, b"this is no database any more")
+        (home(cluster, "n2") / "state.db-wal").unlink(missing_ok=True)
         for node_id in cluster.ids():
             cluster.start_node(node_id)
         wait_equal(cluster)
@@ -179,7 +180,7 @@ def test_a_node_that_waits_for_its_peers_says_so_and_can_be_stopped(tmp_path: Pa
         cluster.kill(*cluster.ids())
         raft = home(cluster, "n1") / "raft"
         damage_entry(raft, kept(raft.parent)[-4])
-        cluster.start_node("n1", wait=False)
+        cluster.start_node("n1")
         waiting = wait_for("it says what it waits for", lambda: refusal(cluster, "n1"))
         assert waiting["status"] == "repairing"
         pid = cluster.entry("n1")["pid"]
