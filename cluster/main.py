@@ -13,7 +13,7 @@ import uvloop
 
 from raftflow.cluster import logs
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Outcast
+from raftflow.cluster.consensus.driver import EXIT_REFUSED, Outcast
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
 from raftflow.cluster.consensus.types import ConsensusBroken
@@ -23,8 +23,6 @@ from raftflow.cluster.store import StoreError
 from raftflow.raftlog.errors import JournalError
 
 log = structlog.get_logger("raftflow.main")
-
-EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: the node must not start like this
 
 # Each says in one sentence what is wrong with which file or address, and the way out.
 _REFUSALS = (
@@ -67,12 +65,12 @@ async def _serve(config: Config) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
     try:
-        stopping = asyncio.ensure_future(stop.wait())
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         if not await _started(node, stopping):
             return
         _spare_the_collector()
-        await asyncio.wait({stopping, node.outcast}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        told: list[asyncio.Future[Any]] = [stopping, node.outcast]
+        await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
         log.info("stopping")
         if node.outcast.done():
             raise node.outcast.result()
@@ -82,7 +80,7 @@ async def _serve(config: Config) -> None:
 
 async def _started(node: Node, stopping: asyncio.Future[Any]) -> bool:
     """A start may have to wait for other nodes, so that it too can be stopped."""
-    starting = asyncio.create_task(node.start(), name="start")
+    starting: asyncio.Future[Any] = asyncio.ensure_future(node.start())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()

@@ -582,6 +582,21 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """This node, if it counts: it may be a learner, removed, or back without its disk."""
         return {self._id} if self._electorate.counts(self._id, self._incarnation) else set()
 
+    def _disowns(self, name: str) -> bool:
+        """Row 20: a candidate whose disk was another when we met it first. Where a committed entry
+        records disks, whoever has a complete log knows whether it may campaign."""
+        known, newest = (
+            held.configuration.find(name)
+            for held in (self._configurations.committed, self._configurations.newest)
+        )
+        incarnation = self._peer(name).incarnation
+        return (
+            known is not None
+            and not known.incarnation
+            and (newest is None or newest.incarnation != incarnation)
+            and self._first_seen.get(name, incarnation) != incarnation
+        )
+
     def _may_campaign(self) -> bool:
         """A voter, or one whose removal may yet be undone: others may need its longer log, which
         has the entry that removes it (Raft dissertation §4.2.2)."""
@@ -736,6 +751,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._observe()
 
     def _on_vote_request(self, node: Node, message: Message) -> None:
+        """Row 20: a candidate that came back without its disk does not know that it must not."""
+        if self._disowns(node.id):
+            return
         if message["term"] > self.__raftCurrentTerm and self.__raftState == LEADER:
             self._reason = f"{node.id} stands for a newer term"
         if self.abstaining:
@@ -766,13 +784,17 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_pre_vote(self, node: Node, message: Message) -> None:
         now = engine.monotonicTime()
-        granted = not self.abstaining and would_vote(
-            asked_term=message["term"],
-            own_term=self.__raftCurrentTerm,
-            candidate_log=(message["last_log_term"], message["last_log_index"]),
-            own_log=(self._journal.last_term, self._journal.last_index),
-            hears_leader=self.__raftState == LEADER
-            or now - self._leader_contact < self._election_min,
+        granted = (
+            not self.abstaining
+            and would_vote(
+                asked_term=message["term"],
+                own_term=self.__raftCurrentTerm,
+                candidate_log=(message["last_log_term"], message["last_log_index"]),
+                own_log=(self._journal.last_term, self._journal.last_index),
+                hears_leader=self.__raftState == LEADER
+                or now - self._leader_contact < self._election_min,
+            )
+            and not self._disowns(node.id)
         )
         reply = {
             "type": "pre_vote_reply",

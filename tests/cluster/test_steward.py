@@ -57,9 +57,7 @@ def due(
     there: dict[str, Seen],
     first_seen: dict[str, str] | None = None,
 ) -> Change | None:
-    return next_change(
-        configuration, seen=there, first_seen=first_seen or {}, commit_index=COMMIT
-    )
+    return next_change(configuration, seen=there, first_seen=first_seen or {}, commit_index=COMMIT)
 
 
 # ---- the leader's policy ------------------------------------------------------------------------
@@ -217,9 +215,7 @@ def test_it_comes_to_rest_with_everybody_voting_who_is_there(
 
 
 def refused(reason: str, said: str) -> pytest.RaisesExc[MembershipRefused]:
-    return pytest.raises(
-        MembershipRefused, match=said, check=lambda error: error.reason == reason
-    )
+    return pytest.raises(MembershipRefused, match=said, check=lambda error: error.reason == reason)
 
 
 def test_a_node_is_added_as_a_learner_of_which_no_disk_is_known() -> None:
