@@ -316,7 +316,7 @@ class Node:
                 bytes_per_second=storage.scrub_bytes_per_second, pause_ms=storage.scrub_pause_ms
             ),
             metrics=self.metrics,
-            lag_ms=lambda: self.consensus.stats().loop_lag.max_ms,
+            lag_ms=lambda: self.consensus.stats().loop_lag.p99_ms,
             found=self._damaged,
         )
         task = spawn(scrub.run(), name="scrub", fatal=self.consensus.fatal)

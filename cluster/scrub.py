@@ -28,8 +28,8 @@ from raftflow.raftlog.errors import JournalDamaged, JournalIOError
 log = structlog.get_logger("raftflow.scrub")
 
 _BURST_S = 0.25  # at most so long at the full speed of the disk, then the rate is kept
-_LAG_MS = 50.0
-_LAG_PAUSE_S = 1.0
+_LAG_MS = 50.0  # of one in a hundred turns
+_LAG_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

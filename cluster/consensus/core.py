@@ -212,6 +212,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         # What stood before a log that awaits a copy was compacted, so committed (row 19).
         settled = journal.prev_index if awaiting_copy else applied_index
         self.__raftCommitIndex = min(settled, journal.last_index)
+        if journal.last_term > self.__raftCurrentTerm:
+            # A copy of a newer term was installed, and then the process died (row 19).
+            self.__setCurrentTerm(journal.last_term, None)
         self._adopt_configuration()
         if self._electorate.agreed(self._itself()):
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
@@ -343,6 +346,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if index <= self.__raftLastApplied:
             return
         self.awaiting_copy = False
+        if term > self.__raftCurrentTerm:
+            # Row 19: not from our leader, but from whoever had one.
+            self._new_term(term, "the copy is of a newer term")
         before = self._configurations.newest
         if _align(self._journal, index, term):
             self._configurations.forget()
