@@ -14,13 +14,13 @@ from unittest.mock import patch
 
 from raftflow.cluster.codec import commands as codec
 from raftflow.cluster.consensus import core as core_module
-from raftflow.cluster.consensus import journal_adapter, readindex
+from raftflow.cluster.consensus import journal_adapter, proof, readindex
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.progress import Mode
 from raftflow.cluster.consensus.types import Role
 from raftflow.engine.commands import FEATURE_LEVEL
 from raftflow.engine.evolve.recorder import Recorder
-from raftflow.raftlog import frame, recovery
+from raftflow.raftlog import abstaining, frame, recovery
 from raftflow.raftlog.hardstate import HardState
 
 P = "_SyncObj__"
@@ -64,6 +64,41 @@ def handler(row: int, kind: str) -> Callable[[Any], Any]:
         return replacement
 
     return register
+
+
+# -- row 19: repair
+
+
+@mutant(19, proof, "highest_common")
+def whatever_a_peer_has_there_is_taken(mine: Any, peer: Any) -> Any:
+    last = peer.runs[-1] if peer.runs else None
+    return proof.Point(last.last, last.term) if last else original_highest_common(mine, peer)
+
+
+original_highest_common = proof.highest_common
+
+
+@handler(19, "request_vote")
+def an_abstaining_node_votes(self: Any, node: Any, message: Any) -> None:
+    before, self.abstaining = self.abstaining, False
+    Core._on_vote_request(self, node, message)
+    self.abstaining = before
+
+
+@mutant(19, Core, "_may_campaign")
+def a_node_without_its_state_leads(self: Any) -> bool:
+    before, self.awaiting_copy = self.awaiting_copy, False
+    may = original_may_campaign(self)
+    self.awaiting_copy = before
+    return bool(may)
+
+
+original_may_campaign = Core._may_campaign
+
+
+@mutant(19, abstaining, "mark")
+def the_end_of_a_log_is_cut_in_silence(disk: Any, directory: str, reason: str) -> None:
+    pass
 
 
 # -- row 1: term and vote

@@ -282,7 +282,7 @@ class Nemesis:
             return False
         others = [each for each in self._world.nodes.values() if each is not node]
         ill = [each for each in others if each.sickness.lacking]
-        found = self._records(node)
+        found = records_of(node)
         if ill:
             # Several at once: what is committed, so that a majority has it, and no end of a log.
             commit = min(each.core.commit_index for each in self._world.nodes.values())
@@ -314,6 +314,9 @@ class Nemesis:
         if leader is None or node is None or node.sickness.lacking:
             return None
         members = leader.core.configuration.configuration.members
+        held = node.membership.held
+        if held is None or min(len(members), len(held.configuration.members)) < 2:
+            return None  # Nobody could repair it.
         if not all(m.voter and world.nodes[m.id].disk_id == m.incarnation for m in members):
             known = all(m.voter and not m.incarnation for m in members)
             if not known or any(each.disks > 1 for each in world.nodes.values()):
@@ -323,18 +326,6 @@ class Nemesis:
         node.kill(power=False)
         world.restart_after(node, self._rng.uniform(0.05, 2.0))
         return node
-
-    def _records(self, node: SimNode) -> list[tuple[str, int, int, int]]:
-        """(file, offset, index, size) of what lies on its disk and counts."""
-        found = {}
-        for segment_id in segment.segment_ids(node.disk.listdir("/raft")):
-            scan, _ = segment.scan(node.disk, "/raft", segment_id)
-            for position, offset in enumerate(scan.ends[:-1]):
-                index = scan.header.prev_index + 1 + position
-                size = scan.ends[position + 1] - offset
-                found[index] = (scan.path, offset, index, size)
-        last = node.journal.last_index
-        return [record for record in found.values() if record[2] <= last]
 
     # -- wall clocks, where nodes have them
 
@@ -370,3 +361,16 @@ class Nemesis:
         if len(nodes) == 1:
             return None
         return wrong[0] if wrong else self._rng.choice(nodes)
+
+
+def records_of(node: SimNode) -> list[tuple[str, int, int, int]]:
+    """(file, offset, index, size) of what lies on the disk of a node, and counts."""
+    found = {}
+    for segment_id in segment.segment_ids(node.disk.listdir("/raft")):
+        scan, _ = segment.scan(node.disk, "/raft", segment_id)
+        for position, offset in enumerate(scan.ends[:-1]):
+            index = scan.header.prev_index + 1 + position
+            size = scan.ends[position + 1] - offset
+            found[index] = (scan.path, offset, index, size)
+    last = node.journal.last_index
+    return [record for record in found.values() if record[2] <= last]

@@ -27,6 +27,7 @@ class Sickness:
         self._began = 0.0
         self._steps: Steps | None = None
         self.survey: Survey | None = None
+        self.find_copies = True
         self.rotten: set[int] = set()  # entries that were damaged and are not repaired yet
 
     @property
@@ -143,7 +144,7 @@ class Sickness:
         if not node.core.awaiting_copy:
             return
         for peer in sorted(node.world.nodes):
-            other = self._reached(peer) if peer != node.name else None
+            other = self._reached(peer) if self.find_copies and peer != node.name else None
             if other is not None and other.alive and other.durable.index >= least:
                 copy = other.durable
                 held = other.core.committed_configuration
