@@ -78,11 +78,12 @@ def whatever_a_peer_has_there_is_taken(mine: Any, peer: Any) -> Any:
 original_highest_common = proof.highest_common
 
 
-@handler(19, "request_vote")
-def an_abstaining_node_votes(self: Any, node: Any, message: Any) -> None:
-    before, self.abstaining = self.abstaining, False
-    Core._on_vote_request(self, node, message)
-    self.abstaining = before
+@mutant(19, Core, "__init__")
+def an_abstaining_node_votes(self: Any, **settings: Any) -> None:
+    original_init(self, **{**settings, "abstaining": False})
+
+
+original_init = Core.__init__
 
 
 @mutant(19, Core, "_may_campaign")
