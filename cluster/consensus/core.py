@@ -177,22 +177,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._heartbeat = timing.heartbeat_ms / 1000
         self._election_min = timing.election_min_ms / 1000
         self._election_max = timing.election_max_ms / 1000
-        self._peers: dict[str, Progress] = {}
-        self._pre_vote = PreVote()
-        self._voted_for_us: set[str] = set()
-        self._leader_contact = LONG_AGO
-        self._last_tick = engine.monotonicTime()
-        self._no_deadlines_before = LONG_AGO
-        self._hurry = False
-        self._reason = "start"
-        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
-        self._counters = Counters()
-        self._transfer_to: str | None = None
-        self._transfer_until = 0.0
-        self._transfer_asked = False
-        self._following = Following()
-        self._reads = LeaderReads(self._confirmed_round)
-        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
+        self._know_nothing()
         if not awaiting_copy:
             _align(journal, applied_index, applied_term)
         self._configurations = Configurations(configuration_index, configuration)
@@ -220,6 +205,25 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
+
+    def _know_nothing(self) -> None:
+        """Of peers and of leaders, as at every start."""
+        self._peers: dict[str, Progress] = {}
+        self._pre_vote = PreVote()
+        self._voted_for_us: set[str] = set()
+        self._leader_contact = LONG_AGO
+        self._last_tick = engine.monotonicTime()
+        self._no_deadlines_before = LONG_AGO
+        self._hurry = False
+        self._reason = "start"
+        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
+        self._counters = Counters()
+        self._transfer_to: str | None = None
+        self._transfer_until = 0.0
+        self._transfer_asked = False
+        self._following = Following()
+        self._reads = LeaderReads(self._confirmed_round)
+        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
 
     # ---------------------------------------------------------------- what the surroundings call
 

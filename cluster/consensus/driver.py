@@ -408,18 +408,14 @@ class Consensus:
             self._membership.store(Held(0, self.config.birth))
 
     async def _open_journal(self) -> Journal:
+        size, cache = self.config.segment_bytes, self.config.journal_cache_bytes
         opened = partial(
-            Journal.open,
-            self._directory,
-            disk=self._disk,
-            segment_bytes=self.config.segment_bytes,
-            cache_bytes=self.config.journal_cache_bytes,
+            Journal.open, self._directory, disk=self._disk, segment_bytes=size, cache_bytes=cache
         )
         peers = self._known_peers()
         applied = Point(self._store.applied_index, self._store.applied_term)
-        return await self.recovery.open_journal(
-            opened, peers=peers, applied=applied, meet_peers=lambda: self._meet(peers)
-        )
+        meet = partial(self._meet, peers)
+        return await self.recovery.open_journal(opened, peers, applied, meet_peers=meet)
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""
@@ -479,7 +475,7 @@ class Consensus:
 
     def _tick(self) -> None:
         self._tick_wanted = False
-        if self._dead or self._stopped or self._draining():
+        if self._dead or self._stopped or self._stalled_until > 0:
             return
         self._ticks += 1
         try:
@@ -503,9 +499,6 @@ class Consensus:
         if now >= self._expire_at:
             self._expire_at = now + _SNAPSHOT_EXPIRY_S
             self._source.expire()
-
-    def _draining(self) -> bool:
-        return self._stalled_until > 0
 
     def _drain(self) -> None:
         """After a stall: turn the loop until a whole turn brought no bytes."""

@@ -122,9 +122,9 @@ class Recovery:
     async def open_journal(
         self,
         opened: Callable[[], Journal],
-        *,
         peers: Mapping[str, str],
         applied: Point,
+        *,
         meet_peers: Callable[[], Awaitable[None]],
     ) -> Journal:
         """Open it, repaired if that is needed and there is anybody to ask. Raises JournalError."""
