@@ -135,22 +135,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._heartbeat = timing.heartbeat_ms / 1000
         self._election_min = timing.election_min_ms / 1000
         self._election_max = timing.election_max_ms / 1000
-        self._peers: dict[str, Progress] = {}
-        self._pre_vote = PreVote()
-        self._voted_for_us: set[str] = set()
-        self._leader_contact = LONG_AGO
-        self._last_tick = engine.monotonicTime()
-        self._no_deadlines_before = LONG_AGO
-        self._hurry = False
-        self._reason = "start"
-        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
-        self._counters = Counters()
-        self._transfer_to: str | None = None
-        self._transfer_until = 0.0
-        self._transfer_asked = False
-        self._following = Following()
-        self._reads = LeaderReads(self._confirmed_round)
-        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
+        self._know_nothing()
         if not awaiting_copy:
             _align(journal, applied_index, applied_term)
         self._configurations = Configurations(configuration_index, configuration)
@@ -170,11 +155,33 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         # What stood before a log that awaits a copy was compacted, so committed (row 19).
         settled = journal.prev_index if awaiting_copy else applied_index
         self.__raftCommitIndex = min(settled, journal.last_index)
+        if journal.last_term > self.__raftCurrentTerm:
+            # A copy of a newer term was installed, and then the process died (row 19).
+            self.__setCurrentTerm(journal.last_term, None)
         self._adopt_configuration()
         if self._electorate.agreed(self._itself()):
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
+
+    def _know_nothing(self) -> None:
+        """Of peers and of leaders, as at every start."""
+        self._peers: dict[str, Progress] = {}
+        self._pre_vote = PreVote()
+        self._voted_for_us: set[str] = set()
+        self._leader_contact = LONG_AGO
+        self._last_tick = engine.monotonicTime()
+        self._no_deadlines_before = LONG_AGO
+        self._hurry = False
+        self._reason = "start"
+        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
+        self._counters = Counters()
+        self._transfer_to: str | None = None
+        self._transfer_until = 0.0
+        self._transfer_asked = False
+        self._following = Following()
+        self._reads = LeaderReads(self._confirmed_round)
+        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
 
     # ---------------------------------------------------------------- what the surroundings call
 
@@ -302,6 +309,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if index <= self.__raftLastApplied:
             return
         self.awaiting_copy = False
+        if term > self.__raftCurrentTerm:
+            # Row 19: not from our leader, but from whoever had one.
+            self._new_term(term, "the copy is of a newer term")
         before = self._configurations.newest
         if _align(self._journal, index, term):
             self._configurations.forget()

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
-import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from typing import NoReturn, Protocol
+from functools import partial
+from typing import NoReturn
 
 import structlog
 
@@ -27,27 +25,26 @@ from raftflow.cluster.consensus.handshake import (
     NOT_A_MEMBER,
     STALE_DATA,
     HandshakeError,
-    Hello,
     Purpose,
 )
-from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
+from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.ledger import PeerLedger
-from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
 from raftflow.cluster.consensus.proof import Point
 from raftflow.cluster.consensus.recovery import Recovery
+from raftflow.cluster.consensus.settings import ConsensusConfig, hello_of
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
 from raftflow.cluster.consensus.transport import RaftTransport
 from raftflow.cluster.consensus.types import (
     ConsensusStatus,
     DriverStats,
+    Listener,
     PeerInfo,
     Proposed,
     Role,
     SnapshotManifest,
-    Timing,
     Unavailable,
 )
 from raftflow.cluster.consensus.watchdog import LoopWatchdog
@@ -70,13 +67,6 @@ class Outcast(Exception):
     """The others will not have this node as it is; the message names the way out."""
 
 
-class Listener(Protocol):
-    """The layer above. Both are called on the loop and only hand over."""
-
-    def on_apply(self, entries: Sequence[LogEntry]) -> None: ...
-    def on_role(self, role: Role, term: int, leader: str | None) -> None: ...
-
-
 def exit_process(error: BaseException) -> NoReturn:
     """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
     status = EXIT_REFUSED if isinstance(error, Outcast) else EXIT_FATAL
@@ -88,46 +78,6 @@ def exit_process(error: BaseException) -> NoReturn:
         sys.stderr.flush()
     finally:
         os._exit(status)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsensusConfig:
-    cluster_id: str
-    node_id: str
-    data_dir: str
-    listen: str
-    # Raft addresses by node id. An empty directory begins with these as the voters: all of a new
-    # cluster, this node included, or without it those of one that it joins. Later they only say
-    # where to dial, in preference to what the log says.
-    voters: Mapping[str, str]
-    raft: str = ""  # where the others reach this node, if `voters` does not say
-    http: str = ""
-    grpc: str = ""
-    metrics: str = ""
-    version: str = ""
-    feature_level: int = 1
-    timing: Timing = field(default_factory=Timing)
-    limits: LinkLimits = field(default_factory=LinkLimits)
-    segment_bytes: int = 64 << 20
-    journal_cache_bytes: int = 64 << 20
-    max_entry_bytes: int = 16 << 20
-    server_ssl: ssl.SSLContext | None = None
-    client_ssl: ssl.SSLContext | None = None
-
-    def __post_init__(self) -> None:
-        if not self.advertised:
-            raise ValueError(f"node {self.node_id!r} is not among the voters {sorted(self.voters)}")
-        if self.max_entry_bytes * 2 > self.limits.max_frame_bytes:
-            raise ValueError("max_entry_bytes must be at most half of max_frame_bytes")
-
-    @property
-    def advertised(self) -> str:
-        return self.raft or self.voters.get(self.node_id, "")
-
-    @property
-    def birth(self) -> Configuration:
-        """The members before any entry of the log says otherwise."""
-        return Configuration(tuple(Member(id=i, raft=at) for i, at in sorted(self.voters.items())))
 
 
 class Consensus:
@@ -198,7 +148,7 @@ class Consensus:
             on_error=self.fatal,
         )
         self._ledger = PeerLedger.open(config.data_dir)
-        self._hello = _hello(config, claim.identity)
+        self._hello = hello_of(config, claim.identity)
         self._mesh = Mesh(
             hello=self._hello,
             listen=config.listen,
@@ -458,19 +408,14 @@ class Consensus:
             self._membership.store(Held(0, self.config.birth))
 
     async def _open_journal(self) -> Journal:
-        def opened() -> Journal:
-            return Journal.open(
-                self._directory,
-                disk=self._disk,
-                segment_bytes=self.config.segment_bytes,
-                cache_bytes=self.config.journal_cache_bytes,
-            )
-
+        size, cache = self.config.segment_bytes, self.config.journal_cache_bytes
+        opened = partial(
+            Journal.open, self._directory, disk=self._disk, segment_bytes=size, cache_bytes=cache
+        )
         peers = self._known_peers()
         applied = Point(self._store.applied_index, self._store.applied_term)
-        return await self.recovery.open_journal(
-            opened, peers=peers, applied=applied, meet_peers=lambda: self._meet(peers)
-        )
+        meet = partial(self._meet, peers)
+        return await self.recovery.open_journal(opened, peers, applied, meet_peers=meet)
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""
@@ -483,7 +428,7 @@ class Consensus:
     async def _meet(self, peers: Mapping[str, str]) -> None:
         """Over the channel only: there is no core yet."""
         held = self._membership.held
-        self._mesh.follow(peers, configuration=held.index if held is not None else 0)
+        self._mesh.follow(peers, configuration=held.index if held else 0)
         await self._mesh.start()
 
     def _build(self) -> None:
@@ -530,7 +475,7 @@ class Consensus:
 
     def _tick(self) -> None:
         self._tick_wanted = False
-        if self._dead or self._stopped or self._draining():
+        if self._dead or self._stopped or self._stalled_until > 0:
             return
         self._ticks += 1
         try:
@@ -554,9 +499,6 @@ class Consensus:
         if now >= self._expire_at:
             self._expire_at = now + _SNAPSHOT_EXPIRY_S
             self._source.expire()
-
-    def _draining(self) -> bool:
-        return self._stalled_until > 0
 
     def _drain(self) -> None:
         """After a stall: turn the loop until a whole turn brought no bytes."""
@@ -654,19 +596,3 @@ def _held(manifest: SnapshotManifest) -> Held | None:
     if manifest.configuration is None:
         return None
     return Held(manifest.configuration_index, manifest.configuration)
-
-
-def _hello(config: ConsensusConfig, identity: Identity) -> Hello:
-    return Hello(
-        cluster_id=identity.cluster_id,
-        node_id=identity.node_id,
-        incarnation=identity.incarnation,
-        boot_id=secrets.token_hex(8),
-        feature_level=config.feature_level,
-        version=config.version,
-        http=config.http,
-        grpc=config.grpc,
-        raft=config.advertised,
-        metrics=config.metrics,
-        boots=identity.boots,
-    )
