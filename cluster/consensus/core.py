@@ -553,12 +553,18 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _disowns(self, name: str) -> bool:
         """Row 20: a candidate whose disk was another when we met it first. Where a committed entry
-        records disks, whoever has a complete log knows whether it may campaign."""
+        records disks, whoever has a complete log knows whether it may campaign. And who waits to
+        join, with nothing learnt yet, does not help an empty node to begin another cluster."""
         known, newest = (
             held.configuration.find(name)
             for held in (self._configurations.committed, self._configurations.newest)
         )
         incarnation = self._peer(name).incarnation
+        if (
+            self.configuration.index == 0
+            and self.configuration.configuration.find(self._id) is None
+        ):
+            return True
         return (
             known is not None
             and not known.incarnation

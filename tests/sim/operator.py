@@ -58,12 +58,15 @@ class Operator:
         recorded = [held.find(name) for held in self._configurations()]
         if any(m is not None and m.incarnation != node.disk_id for m in recorded):
             return False  # Not known by its disk yet, or known by one that it lost before.
-        if not all(self._lives(held, without=name) for held in self._configurations()):
+        base = self._joinable(name)
+        if base is None or not all(self._lives(h, without=name) for h in self._configurations()):
             return False
+        if self._rng.random() < 0.5 and self._may_say_as_at_birth(name):
+            base = world.birth
         world.trace(f"-- {name} loses its disk")
         if node.alive:
             node.kill(power=False)
-        node.replace_disk(world.birth if self._rng.random() < 0.5 else self._joinable(name))
+        node.replace_disk(base)
         world.restart_after(node, self._rng.uniform(0.05, 1.0))
         return True
 
@@ -160,12 +163,22 @@ class Operator:
         ]
         return len(intact) >= configuration.majority
 
-    def _joinable(self, name: str) -> Configuration:
+    def _joinable(self, name: str = "") -> Configuration | None:
         """What an operator writes behind --join."""
         leader = self._leader()
-        base = leader.core.configuration.configuration if leader else self._world.birth
-        addresses = [Member(m.id, m.raft) for m in base.without(name).members]
-        return Configuration(tuple(addresses)) if addresses else self._world.birth
+        if leader is None:
+            return None
+        members = leader.core.configuration.configuration.without(name).members
+        return Configuration(tuple(Member(m.id, m.raft) for m in members)) if members else None
+
+    def _may_say_as_at_birth(self, name: str) -> bool:
+        """To start an empty directory with the peers of long ago is safe while they are the members
+        still, and a majority of them is not empty: otherwise it would be another cluster."""
+        leader, nodes = self._leader(), self._world.nodes.values()
+        assert leader is not None
+        now = {member.id for member in leader.core.configuration.configuration.members}
+        empty = [n for n in nodes if n.incarnation and n.core.configuration.index == 0]
+        return now == set(self._world.birth.voters) and not [n for n in empty if n.name != name]
 
     def _newcomer(self, configuration: Configuration) -> SimNode | None:
         world, rng = self._world, self._rng
@@ -173,13 +186,16 @@ class Operator:
         gone = [node for name, node in world.nodes.items() if configuration.find(name) is None]
         if gone and rng.random() < 0.5:
             node = rng.choice(gone)
-            if node.name not in known and rng.random() < 0.5:
-                node.kill(power=False) if node.alive else None
-                node.replace_disk(self._joinable(node.name))
+            base = self._joinable(node.name)
+            if node.name not in known and base is not None and rng.random() < 0.5:
+                if node.alive:
+                    node.kill(power=False)
+                node.replace_disk(base)
                 world.restart_after(node, 0.01)
             return node
-        if len(world.nodes) >= MOST_NODES:
+        base = self._joinable()
+        if len(world.nodes) >= MOST_NODES or base is None:
             return None
-        node = world.add_node(self._joinable(""))
+        node = world.add_node(base)
         node.start()
         return node
