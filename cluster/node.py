@@ -162,13 +162,16 @@ class Node:
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
-            level_of=lambda peer: self.consensus.peers()[peer].feature_level,
+            level_of=self._level_of,
         )
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
         self.watch = LeaderWatch()
-        self.levels = Levels(members=self.consensus.peers)
+        self.levels = Levels(
+            members=self.consensus.peers,
+            agreed=lambda: self.consensus.configuration.feature_level,
+        )
         self.proposer = Proposer(
             consensus=self.consensus,
             clock=self.clock,
@@ -281,6 +284,10 @@ class Node:
             await asyncio.gather(task, return_exceptions=True)
 
         return stop
+
+    def _level_of(self, peer: str) -> int:
+        info = self.consensus.peers().get(peer)
+        return 0 if info is None else info.feature_level
 
     def _learn_level(self) -> None:
         newest = self.consensus.newest_entry()

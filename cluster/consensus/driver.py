@@ -36,16 +36,21 @@ from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
+from raftflow.cluster.consensus.proof import Point
+from raftflow.cluster.consensus.recovery import Recovery
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
 from raftflow.cluster.consensus.transport import RaftTransport
 from raftflow.cluster.consensus.types import (
     ConsensusStatus,
+    DriverStats,
+    PeerInfo,
     Proposed,
     Role,
     SnapshotManifest,
     Timing,
+    Unavailable,
 )
-from raftflow.cluster.consensus.watchdog import LoopLag, LoopWatchdog
+from raftflow.cluster.consensus.watchdog import LoopWatchdog
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
@@ -59,10 +64,6 @@ EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: to start again changes nothing
 _STALL_S = 0.1
 _STALL_DRAIN_S = 1.0
 _SNAPSHOT_EXPIRY_S = 5.0
-
-
-class Unavailable(Exception):
-    """No leader could confirm a read index in time."""
 
 
 class Outcast(Exception):
@@ -129,35 +130,6 @@ class ConsensusConfig:
         return Configuration(tuple(Member(id=i, raft=at) for i, at in sorted(self.voters.items())))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerInfo:
-    """A member as it introduced itself; empty addresses until it has."""
-
-    id: str
-    http: str
-    grpc: str
-    raft: str
-    metrics: str
-    version: str
-    feature_level: int
-    connected: bool
-    voter: bool
-    incarnation: str  # of the process that was met, which may not be the recorded one
-
-
-@dataclass(frozen=True, slots=True)
-class DriverStats:
-    ticks: int
-    flushes: int
-    flush_seconds: float
-    messages_sent: int
-    messages_received: int
-    messages_dropped: int
-    bytes_sent: int
-    bytes_received: int
-    loop_lag: LoopLag
-
-
 class Consensus:
     def __init__(
         self,
@@ -178,6 +150,7 @@ class Consensus:
         self._claim = claim  # of the data directory, by an owner who releases it after us
         self._die = die
         self._listener: Listener | None = None
+        self._disk = OsDisk()
         self._exits = AsyncExitStack()
         self._dead = False
         self._stopped = False
@@ -190,6 +163,12 @@ class Consensus:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._expire_at = 0.0
+        self.recovery = Recovery(
+            self.channel,
+            disk=self._disk,
+            directory=os.path.join(config.data_dir, "raft"),
+            segment_bytes=config.segment_bytes,
+        )
         self._on_members: list[Callable[[Configuration], None]] = []
         self._addresses: dict[str, str] = {}  # of the other members, and of those leaving
 
@@ -224,7 +203,7 @@ class Consensus:
             hello=self._hello,
             listen=config.listen,
             peers={},
-            handlers={Purpose.RAFT: self._transport, Purpose.CHANNEL: self.channel},
+            handlers={Purpose.CHANNEL: self.channel},
             ledger=self._ledger,
             on_refused=self._refused,
             on_error=self.fatal,
@@ -234,17 +213,23 @@ class Consensus:
         )
         exits.push_async_callback(self._mesh.stop)
         await self._mesh.bind()
+        self._directory = os.path.join(config.data_dir, "raft")
         await asyncio.to_thread(self._open_disk)
+        self._journal = await self._open_journal()
         exits.callback(self._journal.close)
         self._flusher = Flusher(flush=self._journal.flush, flushed=self._flushed, failed=self.fatal)
         self._build()
+        self._mesh.admit(Purpose.RAFT, self._transport)
         exits.push_async_callback(self._flusher.close)
         # Once more, so that no message meets a journal that is being closed.
         exits.push_async_callback(self._mesh.stop)
         exits.push_async_callback(self._source.close)
         exits.push_async_callback(self._fetcher.close)
         self._follow_members()
-        await self._mesh.start()
+        if not self._mesh.started:
+            await self._mesh.start()
+        self.recovery.begin(self, self._core, self._source, self._fetcher)
+        exits.push_async_callback(self.recovery.stop)
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._on_timer)
         log.info(
@@ -464,20 +449,42 @@ class Consensus:
     # ------------------------------------------------------------------------------------------
 
     def _open_disk(self) -> None:
-        directory = os.path.join(self.config.data_dir, "raft")
+        directory, disk = self._directory, self._disk
         os.makedirs(directory, exist_ok=True)
-        disk = OsDisk()
         born = self._store.applied_index == 0
         self._hard_state = HardState.open(directory, disk, may_be_new=born)
-        self._journal = Journal.open(
-            directory,
-            disk=disk,
-            segment_bytes=self.config.segment_bytes,
-            cache_bytes=self.config.journal_cache_bytes,
-        )
         self._membership = MembershipFile.open(directory, disk)
         if self._membership.held is None:
             self._membership.store(Held(0, self.config.birth))
+
+    async def _open_journal(self) -> Journal:
+        def opened() -> Journal:
+            return Journal.open(
+                self._directory,
+                disk=self._disk,
+                segment_bytes=self.config.segment_bytes,
+                cache_bytes=self.config.journal_cache_bytes,
+            )
+
+        peers = self._known_peers()
+        applied = Point(self._store.applied_index, self._store.applied_term)
+        return await self.recovery.open_journal(
+            opened, peers=peers, applied=applied, meet_peers=lambda: self._meet(peers)
+        )
+
+    def _known_peers(self) -> dict[str, str]:
+        """Where the other members were last known to be, before the log is read."""
+        held = self._membership.held
+        members = held.configuration.members if held is not None else ()
+        peers = {member.id: member.raft for member in members} | dict(self.config.voters)
+        peers.pop(self.config.node_id, None)
+        return peers
+
+    async def _meet(self, peers: Mapping[str, str]) -> None:
+        """Over the channel only: there is no core yet."""
+        held = self._membership.held
+        self._mesh.follow(peers, configuration=held.index if held is not None else 0)
+        await self._mesh.start()
 
     def _build(self) -> None:
         self._source = SnapshotSource(
@@ -493,6 +500,9 @@ class Consensus:
         )
         held = self._membership.held
         assert held is not None
+        lacks = self.recovery.lacks(
+            self._journal, self._store.applied_index, alone=not self._known_peers()
+        )
         self._core = Core(
             node_id=self.config.node_id,
             incarnation=self._hello.incarnation,
@@ -506,6 +516,8 @@ class Consensus:
             callbacks=self,
             timing=self.config.timing,
             first_seen=self._ledger.first_seen,
+            abstaining=lacks.promises,
+            awaiting_copy=lacks.state,
         )
 
     def _wake(self) -> None:
