@@ -39,6 +39,7 @@ from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
+from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.members import Members
@@ -48,6 +49,7 @@ from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
+from raftflow.cluster.store.audit import INVARIANTS, Finding
 from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
@@ -108,6 +110,8 @@ class Node:
         exits.push_async_callback(self.steward.stop)
         self.digests.start()
         exits.push_async_callback(self.digests.stop)
+        self.checks.start()
+        exits.push_async_callback(self.checks.stop)
         services = self._services(store)
         api = ApiServer(services)
         await api.start()
@@ -164,6 +168,7 @@ class Node:
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
             level_of=self._level_of,
         )
+        self.checks = InvariantChecks(store=store, metrics=self.metrics, fatal=self.consensus.fatal)
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
@@ -249,6 +254,8 @@ class Node:
         self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
         self.metrics.digest_compared.set_function(lambda: self.digests.compared_index)
         self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
+        for invariant in INVARIANTS:  # a series that is absent cannot be watched
+            self.metrics.invariant_violations.labels(invariant)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -265,6 +272,7 @@ class Node:
             levels=self.levels,
             members=self.members,
             digests=self.digests,
+            checks=self.checks,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
         )
@@ -318,8 +326,7 @@ class Node:
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:
-                log.error("invariant_violated", run_id=run.key.run_id, problem=problem)
-                self.metrics.invariant_violations.inc()
+                self.checks.tell(Finding("wakeup", *run.key, problem))
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
             self.metrics.runs_deleted.inc(len(applied.changes.deleted))

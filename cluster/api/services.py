@@ -80,6 +80,9 @@ class Replica(Protocol):
     def digest(self) -> bytes: ...
 
     @property
+    def newest_mark(self) -> tuple[int, bytes] | None: ...
+
+    @property
     def catalog(self) -> Catalog: ...
 
     @property
@@ -153,6 +156,14 @@ class Digests(Protocol):
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
+    def skew_ms(self) -> float: ...
+
+
+class Checks(Protocol):
+    """`cluster.invariant_checks.InvariantChecks`, as far as the cluster page shows it."""
+
+    def report(self) -> dict[str, Any]: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
@@ -168,6 +179,7 @@ class NodeServices:
     levels: Levels
     members: Members
     digests: Digests
+    checks: Checks
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -276,6 +276,13 @@ SHAPES: Mapping[str, Schema] = {
         version=_OPTIONAL_TEXT,
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
+        digest_mark={"type": ["object", "null"], "description": "The newest digest all keep."},
+        clock_skew_ms={"type": ["integer", "null"]},
+        peers={"type": ["object", "null"], "description": "Its setting `peers`: id to address."},
+        invariants={
+            "type": ["object", "null"],
+            "description": "What its background checks looked at, and the first that do not hold.",
+        },
     ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT

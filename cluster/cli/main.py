@@ -7,6 +7,7 @@ import click
 
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
+from raftflow.cluster.cli.doctor import doctor
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
 from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, node, history, log):
+for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log):
     cli.add_command(command)
 
 

@@ -233,7 +233,10 @@ class SnapshotFetcher:
         try:
             path = await self._download(leader, manifest)
             await self._install(leader, manifest, path)
-        except (PeerUnavailable, PeerTimeout, PeerError, OSError, SnapshotDamaged) as error:
+        except OSError as error:
+            # Rule 8: bytes whose fsync failed look whole when they are read again, and are not.
+            self._failed(error)
+        except (PeerUnavailable, PeerTimeout, PeerError, SnapshotDamaged) as error:
             log.warning(
                 "snapshot_fetch_interrupted",
                 leader=leader,

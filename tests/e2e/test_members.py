@@ -159,6 +159,7 @@ def test_the_commands_of_the_guide_do_what_it_says(nodes: Nodes) -> None:
         assert nodes["n1"].ended()[0] == 78
         nodes["n6"].start(*joining(nodes, "n6", "n2", "n3", "n4"))
         nodes.cli(*translated(nodes, replace))
+        assert nodes["n2"].ended()[0] == 78
         nodes.wait_settled("n3", "n4", "n6")
         nodes["n3"].stop()
         words = [str(nodes["n3"].data) if "/" in word else word for word in rebuild.split()[1:]]

@@ -408,6 +408,16 @@ class SingleNode:
     def wall_ms(self) -> int:
         return self.harness.time_ms
 
+    def skew_ms(self) -> int:
+        return 0
+
+    @property
+    def newest_mark(self) -> tuple[int, bytes] | None:
+        return None
+
+    def report(self) -> dict[str, Any]:
+        return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
+
 
 def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
     http, grpc, metrics = (Address("127.0.0.1", port) for port in ports)
@@ -430,6 +440,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        checks=node,
         hosted_types=frozenset({"Hosted"}),
     )
 

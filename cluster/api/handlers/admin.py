@@ -134,6 +134,7 @@ def serve_status(node: NodeServices) -> None:
 def own_row(node: NodeServices) -> dict[str, Any]:
     """What only this node knows: of itself and, when it leads, of its followers."""
     status = node.consensus.status()
+    mark = node.replica.newest_mark
     row: dict[str, Any] = {
         "role": status.role.value,
         "term": status.term,
@@ -146,6 +147,10 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
+        "digest_mark": None if mark is None else {"index": mark[0], "digest": mark[1].hex()},
+        "clock_skew_ms": round(node.clock.skew_ms()),
+        "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
+        "invariants": node.checks.report(),
     }
     if status.leader == node.config.node_id:
         followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
@@ -238,6 +243,10 @@ def _row(
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
         "feature_level": info.feature_level,
+        "digest_mark": report.get("digest_mark"),
+        "clock_skew_ms": report.get("clock_skew_ms"),
+        "peers": report.get("peers"),
+        "invariants": report.get("invariants"),
         "connected": bool(info.connected),
     }
 
