@@ -276,6 +276,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             # What an older leader began could be committed behind our back otherwise.
             raise ChangeRefused(f"no entry of term {self.term} is committed yet")
         problem = step_problem(newest.configuration, configuration)
+        problem = problem or self._electorate.contradiction(configuration)
         if problem is not None:
             raise ChangeRefused(problem)
         raw = encode(configuration)
