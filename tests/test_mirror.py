@@ -37,6 +37,7 @@ ELSEWHERE = {
     "engine/evolve/run.py": SCRIPTS,
     "engine/evolve/signal.py": SCRIPTS,
     "engine/evolve/timer.py": SCRIPTS,
+    "cluster/consensus/reviewed.py": "tests/cluster/consensus/test_core.py",
     "cluster/otlp.py": "tests/cluster/test_tracing.py",
     "cluster/errors.py": "tests/cluster/api/test_status.py",
     "cluster/logs.py": WHOLE_NODE,

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from raftflow.cluster.codec import commands as codec
 from raftflow.cluster.consensus import core as core_module
-from raftflow.cluster.consensus import journal_adapter, readindex
+from raftflow.cluster.consensus import journal_adapter, proof, readindex, repair
 from raftflow.cluster.consensus.configurations import Configurations
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.electorate import Electorate
@@ -390,27 +390,17 @@ def an_acknowledged_tail_is_cut(_scan: Any, *, last: bool) -> None:
     pass
 
 
-# -- row 22: the log says what its entries mean
+# -- row 19: repair from peers
 
 
-MUTANTS.append(
-    Mutant(
-        "entries_of_a_newer_release_are_applied",
-        22,
-        codec,
-        "FEATURE_LEVEL",
-        1 << 30,
-        test="tests/cluster/codec/test_commands.py",
-    )
-)
+@mutant(19, repair, "_abstain", test="tests/cluster/consensus/test_repair.py")
+def who_lost_promises_goes_on_voting(_job: Any, _reason: str) -> None:
+    pass
 
 
-@mutant(22, Recorder, "__init__", test="tests/engine/test_histories.py")
-def new_rules_hold_for_old_entries(self: Any, state: Any, time_ms: int, _level: int) -> None:
-    original_recorder(self, state, time_ms, FEATURE_LEVEL)
-
-
-original_recorder = Recorder.__init__
+@mutant(19, proof, "highest_common", test="tests/cluster/consensus/test_repair.py")
+def peers_are_believed_without_proof(_mine: Any, peer: Any) -> Any:
+    return proof.Point(peer.runs[-1].last, peer.runs[-1].term) if peer.runs else None
 
 
 # -- row 20: a disk that is lost takes its promises with it
@@ -540,3 +530,26 @@ def the_members_are_not_written_down(self: Any, held: Any) -> None:
 @mutant(21, Core, "_settle_configurations")
 def a_committed_configuration_is_not_told(self: Any, commit: int) -> None:
     self._configurations.commit(commit)
+
+
+# -- row 22: the log says what its entries mean
+
+
+MUTANTS.append(
+    Mutant(
+        "entries_of_a_newer_release_are_applied",
+        22,
+        codec,
+        "FEATURE_LEVEL",
+        1 << 30,
+        test="tests/cluster/codec/test_commands.py",
+    )
+)
+
+
+@mutant(22, Recorder, "__init__", test="tests/engine/test_histories.py")
+def new_rules_hold_for_old_entries(self: Any, state: Any, time_ms: int, _level: int) -> None:
+    original_recorder(self, state, time_ms, FEATURE_LEVEL)
+
+
+original_recorder = Recorder.__init__

@@ -6,6 +6,7 @@ It does what the product's own policy does, and refuses what would leave no majo
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raftflow.cluster.consensus.membership import Configuration, Member
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_NODES = 7
 MOST_MEMBERS = 5
 CAUGHT_UP = 20
+HASTE = 0.1
 
 
 class Operator:
@@ -72,7 +74,11 @@ class Operator:
             return
         leader = self._leader()
         if leader is not None:
-            self._care_for(leader, leader.core.configuration.configuration)
+            configuration = leader.core.configuration.configuration
+            if self._rng.random() < HASTE:
+                self._change(leader, self._hasty(configuration), "in haste")
+            else:
+                self._care_for(leader, configuration)
         self._world.clock.after(self._rng.uniform(0.05, 0.4), self._care)
 
     def _care_for(self, leader: SimNode, configuration: Configuration) -> None:
@@ -97,6 +103,20 @@ class Operator:
                 voter = Member(member.id, member.raft, voter=True, incarnation=disk)
                 self._change(leader, configuration.put(voter), f"{member.id} votes")
                 return
+
+    def _hasty(self, configuration: Configuration) -> Configuration:
+        """What somebody might want at once, and mostly must not get."""
+        after, rng = configuration, self._rng
+        for member in configuration.members:
+            fate = rng.random()
+            if fate < 0.2:
+                after = after.without(member.id)
+            elif fate < 0.4:
+                after = after.put(replace(member, voter=not member.voter))
+            elif fate < 0.6:
+                disk = self._world.nodes[member.id].disk_id
+                after = after.put(replace(member, incarnation=disk))
+        return after
 
     def _change(self, leader: SimNode, configuration: Configuration, what: str) -> bool:
         if not configuration.voters or not self._lives(configuration):
