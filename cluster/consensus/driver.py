@@ -20,8 +20,8 @@ from typing import NoReturn, Protocol
 import structlog
 
 from raftflow.cluster.consensus.channel import PeerChannel
-from raftflow.cluster.consensus.configurations import Held
-from raftflow.cluster.consensus.core import REGULAR, Core
+from raftflow.cluster.consensus.configurations import REGULAR, Held
+from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.flusher import Flusher
 from raftflow.cluster.consensus.handshake import Hello, Purpose
 from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory

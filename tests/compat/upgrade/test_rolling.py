@@ -47,7 +47,7 @@ def test_node_by_node(tmp_path: Path, release: str, order: str) -> None:
     with mixed_cluster(tmp_path / "cluster") as cluster:
         cluster.start_all(release)
         cluster.call("n1", "POST", "/api/workflow-types", {"workflow_types": ["Memo"]})
-        with load(cluster) as work:
+        with load(cluster, release) as work:
             work.progress()
             upgraded: list[str] = []
             for node_id in [f"n{each}" for each in order]:
