@@ -48,6 +48,7 @@ soak-sim: $(STAMP) ## the long campaigns of the simulator, the part of soak with
 
 soak: soak-sim ## the long campaigns; SEEDS=1:6 SECONDS=60 are those of the real clusters
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
+	UPGRADE_ORDERS=all $(BIN)/pytest -q tests/compat/upgrade
 	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
 	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
 

@@ -26,8 +26,7 @@ TOO_OLD = {
 MISUNDERSTOOD = ("peer_push_refused", "peer_handler_failed", "bad_message", "malformed_hello")
 
 
-@pytest.mark.parametrize("new", [("n1",), ("n2", "n3")])
-@pytest.mark.parametrize("release", ["0.1.0", "0.2.0"])
+@pytest.mark.parametrize(("release", "new"), [("0.1.0", ("n1",)), ("0.2.0", ("n2", "n3"))])
 def test_either_leads_the_other(tmp_path: Path, release: str, new: tuple[str, ...]) -> None:
     with mixed_cluster(tmp_path / "cluster") as cluster:
         releases = {node_id: TREE if node_id in new else release for node_id in cluster.ids}
