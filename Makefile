@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help run test ci lint types proto sim soak-sim soak bench install clean
+.PHONY: help run test ci lint types proto sim campaigns soak bench install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,18 +39,20 @@ sim: $(STAMP) ## simulated clusters, fresh seeds, too; SEEDS=0:200, or SEED=17 t
 	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(if $(SEEDS),$(SEEDS) $(SIMFLAGS)))
 	@$(if $(SEEDS),$(if $(SIMFLAGS),,$(BIN)/python -m tests.sim.run --engine $(SEEDS)))
 
-soak-sim: $(STAMP) ## the long campaigns of the simulator, the part of soak without real clusters
+campaigns: $(STAMP) ## the long simulations and fuzzing
 	$(BIN)/python -m tests.sim.run 0:2000 --shrink
 	$(BIN)/python -m tests.sim.run --fresh 2000 --shrink
 	$(BIN)/python -m tests.sim.run --engine 0:500 --shrink
 	$(BIN)/python -m tests.sim.run --engine --fresh 500 --shrink
 	$(BIN)/python -m tests.sim.run --mutants
-
-soak: soak-sim ## the long campaigns; SEEDS=1:6 SECONDS=60 are those of the real clusters
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
 	UPGRADE_ORDERS=all $(BIN)/pytest -q tests/compat/upgrade
 	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
-	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
+
+soak: $(STAMP) ## 40 minutes of faults on 5 real nodes: SECONDS= NODES= SEED= WORKLOAD= NEMESIS= STORE=
+	$(BIN)/python -m tests.jepsen run --time $(or $(SECONDS),2400) --nodes $(or $(NODES),5) \
+	  --workload $(or $(WORKLOAD),all) --nemesis $(or $(NEMESIS),all) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
 	@$(BIN)/python -m benchmarks.run

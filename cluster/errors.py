@@ -71,6 +71,16 @@ class HistoryDamaged(Exception):
         self.message = message
 
 
+class MembershipRefused(Exception):
+    """The members stay as they are. ``reason`` is one of the error table; the message says why,
+    and what to do."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
 class Indeterminate(Exception):
     """The command was proposed and leadership was lost before its fate was known: it may still be
     applied. Forwarding tries again with the same id; callers at the edge never see this."""

@@ -128,9 +128,15 @@ class Metrics:
             " delivering.",
             registry=registry,
         )
+        self.invariant_checks = Counter(
+            "workflowd_invariant_checks_total",
+            "Runs, remembered requests and totals held against what must be true of them.",
+            registry=registry,
+        )
         self.invariant_violations = Counter(
             "workflowd_invariant_violations_total",
-            "Open runs found without a live wake-up source.",
+            "What did not hold, each once while it lasts.",
+            ["invariant"],
             registry=registry,
         )
 

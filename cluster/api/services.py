@@ -80,6 +80,9 @@ class Replica(Protocol):
     def digest(self) -> bytes: ...
 
     @property
+    def newest_mark(self) -> tuple[int, bytes] | None: ...
+
+    @property
     def catalog(self) -> Catalog: ...
 
     @property
@@ -136,6 +139,15 @@ class Consensus(Protocol):
     def peers(self) -> Mapping[str, Any]: ...
 
 
+class Members(Protocol):
+    """Any node's way to change who belongs to the cluster; each returns the index of the entry.
+    Raises MembershipRefused or Unavailable."""
+
+    async def add(self, member_id: str, raft: str) -> int: ...
+
+    async def remove(self, member_id: str) -> int: ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -143,6 +155,14 @@ class Digests(Protocol):
 
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
+
+    def skew_ms(self) -> float: ...
+
+
+class Checks(Protocol):
+    """`cluster.invariant_checks.InvariantChecks`, as far as the cluster page shows it."""
+
+    def report(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +177,9 @@ class NodeServices:
     metrics: Metrics
     clock: Clock
     levels: Levels
+    members: Members
     digests: Digests
+    checks: Checks
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

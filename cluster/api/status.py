@@ -12,6 +12,7 @@ from raftflow.cluster.errors import (
     FeatureUnavailable,
     HistoryDamaged,
     LeaseLost,
+    MembershipRefused,
     Overloaded,
     Unavailable,
 )
@@ -58,6 +59,9 @@ TABLE: dict[str, Situation] = {
     "LIMIT_EXCEEDED": Situation(400, _C.INVALID_ARGUMENT),
     "UNREADABLE": Situation(500, _C.DATA_LOSS),
     # The node and the cluster.
+    "NODE_EXISTS": Situation(409, _C.ALREADY_EXISTS),
+    "NODE_NOT_FOUND": Situation(404, _C.NOT_FOUND),
+    "MEMBERSHIP_REFUSED": Situation(409, _C.FAILED_PRECONDITION),
     "FEATURE_UNAVAILABLE": Situation(409, _C.FAILED_PRECONDITION),
     "HISTORY_DAMAGED": Situation(500, _C.DATA_LOSS),
     "OVERLOADED": Situation(429, _C.RESOURCE_EXHAUSTED),
@@ -137,6 +141,8 @@ def of_exception(error: Exception) -> ApiError | None:
                 level=error.level,
                 held_back_by=list(error.held_back_by),
             )
+        case MembershipRefused():
+            return ApiError(error.reason, error.message)
         case LeaseLost():
             return ApiError("LEASE_LOST", error.message, cancelled=error.cancelled)
         case HistoryDamaged():

@@ -13,14 +13,24 @@ import errno
 import math
 import random
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
 import structlog
 
-from raftflow.cluster.consensus.handshake import Hello, Purpose, check_call
+from raftflow.cluster.consensus.handshake import (
+    NOT_A_MEMBER,
+    Boot,
+    HandshakeError,
+    Hello,
+    Purpose,
+    check_answer,
+    check_call,
+    check_own_data,
+)
+from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import Link, LinkLimits
 
 log = structlog.get_logger()
@@ -52,6 +62,9 @@ class Mesh:
         listen: str,
         peers: Mapping[str, str],
         handlers: Mapping[Purpose, LinkHandler],
+        ledger: PeerLedger | None = None,
+        on_refused: Callable[[str, HandshakeError], None] = lambda peer, refusal: None,
+        on_error: Callable[[BaseException], object] = lambda error: None,
         limits: LinkLimits | None = None,
         server_ssl: ssl.SSLContext | None = None,
         client_ssl: ssl.SSLContext | None = None,
@@ -61,7 +74,12 @@ class Mesh:
         self._hello = hello
         self._listen = listen
         self._peers = dict(peers)
-        self._handlers = dict(handlers)
+        self._handlers = dict(handlers)  # of the purposes that are served; more may come
+        self._ledger = ledger
+        # Told of what a peer will not have us for.
+        self._on_refused = on_refused
+        self._on_error = on_error
+        self._noting: set[asyncio.Task[None]] = set()
         self._server_ssl = server_ssl
         self._client_ssl = client_ssl
         self._ids = frozenset(self._peers)
@@ -74,6 +92,10 @@ class Mesh:
         self._swept_at = 0.0
         self._failures: dict[str, dict[str, tuple[float, int]]] = {}
         self._stopping = False
+
+    @property
+    def started(self) -> bool:
+        return self._started
 
     @property
     def bytes_received(self) -> int:
@@ -120,11 +142,18 @@ class Mesh:
             self._stop_dialling(peer)
             for purpose in self._handlers:
                 if (link := self.link(peer, purpose)) is not None:
-                    link.close("not_a_member", f"as of entry {configuration}")
+                    link.close(NOT_A_MEMBER, f"as of entry {configuration}")
         for peer, address in self._peers.items():
             if before.get(peer) != address and self._started:
                 self._stop_dialling(peer)
                 self._begin_dialling(peer)
+
+    def admit(self, purpose: Purpose, handler: LinkHandler) -> None:
+        """Serve this purpose too, from now on."""
+        self._handlers[purpose] = handler
+        if self._started:
+            for peer in self._peers:
+                self._dialers.setdefault(peer, []).append(self._dialler(peer, purpose))
 
     async def stop(self) -> None:
         self._stopping = True
@@ -139,6 +168,7 @@ class Mesh:
         for link in list(self._all):
             link.close("stopping")
         await asyncio.gather(*(link.ended for link in list(self._all)))
+        await asyncio.gather(*self._noting, return_exceptions=True)
 
     # LinkOwner --------------------------------------------------------------------------------
 
@@ -152,13 +182,44 @@ class Mesh:
     def hello_for(self, call: Hello) -> Hello:
         mine = self._hello
         check_call(call, mine=mine, peers=self._ids)
-        return mine.to(call.node_id, Purpose(call.purpose))
+        if call.purpose not in self._handlers:
+            raise HandshakeError("repairing", "this node's log is damaged, it takes no part yet")
+        answer = mine.to(call.node_id, Purpose(call.purpose), self._seen(call.node_id))
+        self._judge(call, mine=mine)
+        return answer
+
+    def check_answer(self, answer: Hello, *, mine: Hello) -> None:
+        check_answer(answer, mine=mine)
+        self._judge(answer, mine=mine)
 
     def link_ready(self, link: Link) -> None:
         assert link.peer is not None
         if self._stopping:
             link.close("stopping")
+        elif self._ledger is not None and self._ledger.note(link.peer):
+            link.hold()
+            noting = asyncio.create_task(self._note(link), name=f"note-{link.peer_id}")
+            self._noting.add(noting)
+            noting.add_done_callback(self._noting.discard)
+        else:
+            self._use(link)
+
+    async def _note(self, link: Link) -> None:
+        """The start of a peer must be on disk before the peer is counted on."""
+        assert self._ledger is not None
+        try:
+            await self._ledger.written()
+        except OSError as error:
+            self._on_error(error)
             return
+        if self._stopping:
+            link.close("stopping")
+        elif not link.closed:
+            self._use(link)
+            link.release()
+
+    def _use(self, link: Link) -> None:
+        assert link.peer is not None
         key = (link.peer_id, link.purpose)
         old = self._links.get(key)
         before = self.known.get(link.peer_id)
@@ -183,6 +244,8 @@ class Mesh:
     def link_closed(self, link: Link) -> None:
         if link.peer is None:
             self._log_failure(link)
+            if link.refusal is not None and link.refusal.told_by_peer and link.dialled:
+                self._on_refused(link.peer_id, link.refusal)
             return
         link.log_closed()
         key = (link.peer_id, link.purpose)
@@ -191,20 +254,33 @@ class Mesh:
             # Replaced by a connection of the same process: it lives, only the path broke.
             known = self.known.get(link.peer_id)
             same = known is not None and known.boot_id == link.peer.boot_id
-            parted = link.reason == "not_a_member" or (link.reason == "replaced" and same)
+            parted = link.reason == NOT_A_MEMBER or (link.reason == "replaced" and same)
             died = not self._stopping and not parted
             self._handlers[link.purpose].link_down(link, died=died)
 
     # ------------------------------------------------------------------------------------------
 
+    def _seen(self, peer: str) -> Boot | None:
+        return None if self._ledger is None else self._ledger.newest(peer)
+
+    def _judge(self, theirs: Hello, *, mine: Hello) -> None:
+        """Neither side may be an old copy of a disk that the other has met."""
+        if self._ledger is not None:
+            self._ledger.judge(theirs)
+        try:
+            check_own_data(theirs, mine=mine)
+        except HandshakeError as error:
+            self._on_refused(theirs.node_id, error)
+            raise
+
     def _begin_dialling(self, peer: str) -> None:
+        self._dialers[peer] = [self._dialler(peer, purpose) for purpose in self._handlers]
+
+    def _dialler(self, peer: str, purpose: Purpose) -> asyncio.Task[None]:
         dial = self._keep_dialling if self._hello.node_id < peer else self._dial_if_uncalled
-        self._dialers[peer] = [
-            asyncio.create_task(
-                dial(peer, self._peers[peer], purpose), name=f"dial-{peer}-{purpose}"
-            )
-            for purpose in self._handlers
-        ]
+        return asyncio.create_task(
+            dial(peer, self._peers[peer], purpose), name=f"dial-{peer}-{purpose}"
+        )
 
     def _stop_dialling(self, peer: str) -> None:
         for task in self._dialers.pop(peer, []):
@@ -240,7 +316,7 @@ class Mesh:
     async def _dial(self, peer: str, address: str, purpose: Purpose) -> Link | None:
         """Connect; the name is resolved by the loop's resolver, in another thread."""
         host, port = split_address(address)
-        hello = self._hello.to(peer, purpose)
+        hello = self._hello.to(peer, purpose, self._seen(peer))
         try:
             async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
                 _, link = await asyncio.get_running_loop().create_connection(

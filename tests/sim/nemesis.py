@@ -34,6 +34,9 @@ WEIGHTS = {
     "disk_error": 2,
     "clock_jump": 2,
     "clock_strobe": 1,
+    "join": 3,
+    "leave": 3,
+    "lost_disk": 3,
 }
 
 
@@ -250,6 +253,19 @@ class Nemesis:
 
         self._world.clock.after(0.5, count)
         return False
+
+    # -- members
+
+    def _join(self) -> bool:
+        return self._world.operator.join()
+
+    def _leave(self) -> bool:
+        node = self._victim()
+        return node is not None and self._world.operator.leave(node.name)
+
+    def _lost_disk(self) -> bool:
+        node = self._victim()
+        return node is not None and self._world.operator.lose_disk(node.name)
 
     # -- wall clocks, where nodes have them
 

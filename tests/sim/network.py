@@ -37,6 +37,9 @@ class Endpoint:
     deliver: Deliver
     connected: Callable[[str], None]
     disconnected: Callable[[str], None]
+    # Whether it would call this one, and whether it would take a call from it.
+    calls: Callable[[str], bool] = lambda _name: True
+    welcomes: Callable[[str], bool] = lambda _name: True
 
 
 class Network:
@@ -62,6 +65,22 @@ class Network:
         return Link(rng=rng, bytes_per_s=self._bytes_per_s)
 
     # -- nodes
+
+    def add(self, name: str) -> None:
+        """A node that was not there at the beginning; the list of names is the world's."""
+        for other in self.names:
+            if other != name:
+                self.links[name, other], self.links[other, name] = self._link(), self._link()
+
+    def meet(self, name: str) -> None:
+        """It knows other peers now: connect to those, leave the others."""
+        for other in self.names:
+            if other != name and name in self._endpoints and other in self._endpoints:
+                self._connect_soon(name, other)
+
+    def part(self, a: str, b: str) -> None:
+        """One of them does not count the other among the members any more."""
+        self._break(a, b, notice_s=0.0005)
 
     def attach(self, name: str, endpoint: Endpoint) -> None:
         self._endpoints[name] = endpoint
@@ -161,11 +180,14 @@ class Network:
         if self.links[a, b].cut or self.links[b, a].cut:
             self._connect_soon(a, b)
             return
+        one, other = self._endpoints[a], self._endpoints[b]
+        if not (one.calls(b) and other.welcomes(a)) and not (other.calls(a) and one.welcomes(b)):
+            return
         self._connected |= {(a, b), (b, a)}
-        for me, other in ((a, b), (b, a)):
-            self._tell_lost(me, other)
-            self._believes.add((me, other))
-            self._endpoints[me].connected(other)
+        for me, peer in ((a, b), (b, a)):
+            self._tell_lost(me, peer)
+            self._believes.add((me, peer))
+            self._endpoints[me].connected(peer)
 
     def _break(self, a: str, b: str, *, notice_s: float) -> None:
         if not self.is_connected(a, b):

@@ -28,7 +28,8 @@ BETWEEN_NODES = (
 )
 OF_DISKS = ("power_loss", "power_loss_everywhere", "slow_disk", "disk_error")
 OF_CLOCKS = ("clock_jump", "clock_strobe")
-FAULTS = (*ANYWHERE, *BETWEEN_NODES, *OF_DISKS, *OF_CLOCKS)
+OF_MEMBERS = ("join", "leave", "lost_disk")
+FAULTS = (*ANYWHERE, *BETWEEN_NODES, *OF_DISKS, *OF_CLOCKS, *OF_MEMBERS)
 
 CLOCKS: Mapping[str, tuple[int, int]] = {
     # How far wall clocks are apart in ms, and how wrong all clocks run in millionths.
@@ -84,7 +85,7 @@ def _some(rng: random.Random, nodes: int, *, engine: bool) -> tuple[str, ...]:
     """Half of the worlds know every fault, the others a few."""
     known = [*ANYWHERE, *OF_DISKS]
     known += BETWEEN_NODES if nodes > 1 else ()
-    known += OF_CLOCKS if engine else ()
+    known += OF_CLOCKS if engine else OF_MEMBERS
     if rng.random() < 0.5:
         return tuple(known)
     few = {rng.choice(ANYWHERE), rng.choice(known), *rng.sample(known, 3)}

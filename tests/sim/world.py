@@ -17,6 +17,7 @@ from tests.sim.clock import BEGAN, Clock
 from tests.sim.nemesis import Nemesis
 from tests.sim.network import Network
 from tests.sim.node import SimNode
+from tests.sim.operator import Operator
 from tests.sim.options import SLOT_S, WHOLE, Options, Schedule
 from tests.sim.workload import Workload
 
@@ -70,13 +71,32 @@ class World:
         self.peace_from: float | None = None
         chance = random.Random(self.rng.getrandbits(64))
         self.network = Network(self.clock, chance, self.names, bytes_per_s=options.bandwidth)
-        self.checks = Checks(self.names)
+        self.checks = Checks()
+        self._node_class = node_class
         self.nodes = {name: node_class(self, name) for name in self.names}
         self.checks.nodes = list(self.nodes.values())
 
     def start(self) -> None:
         for node in self.nodes.values():
             node.start()
+
+    def add_node(self, birth: Configuration) -> SimNode:
+        """One that is to join; it is not started."""
+        name = chr(ord("a") + len(self.nodes))
+        self.names.append(name)
+        self.network.add(name)
+        node = self.nodes[name] = self._node_class(self, name)
+        node.birth = birth
+        self.checks.nodes.append(node)
+        return node
+
+    def members(self) -> list[SimNode]:
+        """Those of the configuration that the leader goes by; without a leader, all."""
+        leader = self.leader()
+        if leader is None or self.only_processes_crash:
+            return list(self.nodes.values())
+        members = leader.core.configuration.configuration.members
+        return [self.nodes[member.id] for member in members]
 
     def running(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.alive and not node.paused]
@@ -116,11 +136,12 @@ class World:
 
     def strife(self) -> None:
         self.start()
+        self.operator = Operator(self)
         self.nemesis = Nemesis(self)
         self.workload = Workload(self)
         self.quarrel()
         self.peace_from = self.clock.now
-        self.nemesis.stopped = self.workload.stopped = True
+        self.nemesis.stopped = self.workload.stopped = self.operator.stopped = True
 
     def quarrel(self) -> None:
         """Until enough has happened to prove something, or for as long as the schedule says."""
@@ -164,7 +185,8 @@ class World:
             within_s=PEACE_S,
             promise="a leader is found after the last fault",
         )
-        before, reads = self.checks.acked, dict.fromkeys(self.names, False)
+        before = self.checks.acked
+        reads = dict.fromkeys((node.name for node in self.members()), False)
 
         def clients() -> None:
             # What a transfer of leadership that is under way refuses, clients try again.
@@ -187,8 +209,8 @@ class World:
     def _one_leader_followed(self) -> bool:
         leader = self.leader()
         return leader is not None and all(
-            node.core.leader == leader.name for node in self.nodes.values()
+            node.core.leader == leader.name for node in self.members()
         )
 
     def _all_equal(self) -> bool:
-        return len({node.state for node in self.nodes.values()}) == 1
+        return len({node.state for node in self.members()}) == 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
-from raftflow.cluster.consensus import driver
+from raftflow.cluster.consensus import types
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.types import NotLeader, Proposed, Role, SnapshotManifest
 from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, Dispatch
@@ -102,6 +102,7 @@ class SimConsensus:
             raise NotLeader(None)
         proposed = node.core.propose(payload)
         node.world.checks.on_propose(node, proposed, payload)
+        node.world.stamped[proposed.index, proposed.term] = int(node.world.clock.now * 1_000)
         node.loop.call_soon(node.core.tick)
         return proposed
 
@@ -114,9 +115,9 @@ class SimConsensus:
             async with asyncio.timeout(timeout_ms / 1_000):
                 index = await answer
         except TimeoutError as error:
-            raise driver.Unavailable("no read index in time") from error
+            raise types.Unavailable("no read index in time") from error
         if index is None:
-            raise driver.Unavailable("the leader could not confirm that it leads")
+            raise types.Unavailable("the leader could not confirm that it leads")
         return int(index)
 
     async def transfer_leadership(self, to: str | None) -> bool:

@@ -35,7 +35,7 @@ from tests.sim.flow.loop import SimLoop, fatal
 from tests.sim.flow.node import FlowNode
 from tests.sim.flow.workers import Workers
 from tests.sim.nemesis import Nemesis
-from tests.sim.options import WHOLE, Options, Schedule
+from tests.sim.options import CLOCKS, WHOLE, Options, Schedule
 from tests.sim.world import PEACE_S, PLAIN, World
 from tests.support.engine_world import world_problems
 
@@ -45,6 +45,7 @@ END_S = 90.0
 PATIENCE_S = 0.5
 CONFIG = Config(leader_wait_ms=1_500)  # what handlers ask for
 JUMP_MS = 5_000
+SAMPLES_LATE_MS = 3_000  # what links hold back makes the clocks of others look late
 
 
 @contextmanager
@@ -72,7 +73,9 @@ class FlowWorld(World):
         schedule: Schedule = WHOLE,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.flow_checks = FlowChecks()
+        skew_ms, _ = CLOCKS[options.clocks]
+        self.flow_checks = FlowChecks(2 * skew_ms + SAMPLES_LATE_MS)
+        self.stamped: dict[tuple[int, int], int] = {}  # index, term -> when it was proposed
         super().__init__(seed, options=options, schedule=schedule, node_class=FlowNode, tell=tell)
         rng = self.rng
         self.cache = CacheBounds(
@@ -213,6 +216,7 @@ class FlowWorld(World):
 
     def _let_time_pass(self) -> None:
         """Nobody works, and long pauses may be ahead: all clocks are set forward."""
+        self.flow_checks.hurried = True
         for node in self.nodes.values():
             node.skew_ms += JUMP_MS
 
