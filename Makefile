@@ -46,6 +46,7 @@ campaigns: $(STAMP) ## the long simulations and fuzzing
 	$(BIN)/python -m tests.sim.run --engine --fresh 500 --shrink
 	$(BIN)/python -m tests.sim.run --mutants
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
+	UPGRADE_ORDERS=all $(BIN)/pytest -q tests/compat/upgrade
 	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
 
 soak: $(STAMP) ## 40 minutes of faults on 5 real nodes: SECONDS= NODES= SEED= WORKLOAD= NEMESIS= STORE=
