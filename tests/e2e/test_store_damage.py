@@ -54,6 +54,7 @@ def test_a_damaged_event_costs_a_single_node_the_history_of_its_run(tmp_path: Pa
     with dev_cluster(tmp_path / "cluster", nodes=1) as cluster:
         cluster.leader()
         begin(cluster)
+        cluster.call("n1", "GET", "/api/workflows?limit=0")  # a list waits until all is written
         cluster.kill("n1")
         change(
             cluster,
