@@ -380,7 +380,7 @@ original_store = HardState.store
 # -- row 18: what is on disk is believed only when it proves itself
 
 
-@mutant(18, frame, "_checksum")
+@mutant(18, frame, "_checksum", test="tests/raftlog/test_recovery.py")
 def torn_frames_are_believed(data: Any, offset: int, _end: int, _seed: int) -> int:
     return int.from_bytes(data[offset + 4 : offset + 8], "little")
 
