@@ -53,6 +53,7 @@ FLOW_TOLD = {
     "leases missed": "expired",
     "runs deleted": "deleted",
     "reads checked": "reads checked",
+    "tasks on streams": "tasks on streams",
     "stale decisions of leaders": "haunted",
     "snapshots installed": "snapshots installed",
 }
