@@ -547,7 +547,7 @@ MUTANTS.append(
 )
 
 
-@mutant(22, Recorder, "__init__", test="tests/engine/test_histories.py")
+@mutant(22, Recorder, "__init__", test="tests/engine/decide/test_decision.py")
 def new_rules_hold_for_old_entries(self: Any, state: Any, time_ms: int, _level: int) -> None:
     original_recorder(self, state, time_ms, FEATURE_LEVEL)
 

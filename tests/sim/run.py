@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -201,6 +202,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     quiet()
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
     if options.mutants:
         return 1 if table(WORKERS, print, engine=options.engine or None) else 0
     if options.seeds is None and options.fresh is None:
