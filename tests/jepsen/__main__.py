@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     losses = commands.add_parser("power-losses", help="of all nodes at random moments under load")
     losses.add_argument("--workload", default="starts,signals,completions")
     losses.add_argument("--times", type=int, default=20)
+    losses.add_argument("--lying", action="store_true", help="fsync does nothing: this must fail")
     _common(losses)
     losses.set_defaults(perform=_power_losses)
 
@@ -150,7 +151,7 @@ def _power_losses(options: argparse.Namespace) -> int:
     settings = _options(options, ("power",))
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
-    execute(directory, settings, power_losses(options.times))
+    execute(directory, settings, power_losses(options.times, lying=options.lying))
     return _say_verdicts(directory)
 
 

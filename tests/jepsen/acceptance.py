@@ -41,11 +41,15 @@ def slice_mix(run: Run) -> None:
     in_turn(run, can, longest_s=SLICE_LONGEST_S)
 
 
-def power_losses(times: int) -> Mix:
-    """Of all nodes at once, at random moments while clients and workers are at work."""
+def power_losses(times: int, *, lying: bool = False) -> Mix:
+    """Of all nodes at once, at random moments while clients and workers are at work. With `lying`
+    disks fsync does nothing: then acknowledged writes must be lost, and the checkers see it."""
 
     def mix(run: Run) -> None:
         chance = run.rng("power-losses")
+        cluster: Any = run.cluster
+        for control in cluster.controls.values():
+            control.set("lies", int(lying))
         for number in range(1, times + 1):
             run.rest(chance.uniform(0.5, 5.0))
             strike(run, "nemesis/process", PowerLossOfAll, chance, 2.0)

@@ -20,6 +20,7 @@ S = 1_000_000_000
 LEFT, MIN_WIDTH, PIXELS_A_SECOND = 110, 1_200, 2.0
 ROW, PLOT, GAP = 18, 90, 26
 COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea", "#dc2626", "#0891b2", "#65a30d")
+MISSED = 3  # periods without a sample: the node did not answer
 OUTCOME_COLOURS = {OK: "#16a34a", INFO: "#f59e0b", FAIL: "#94a3b8"}
 LATENCY_MS = (1.0, 30_000.0)
 NOT_CLIENTS = ("nemesis/", "liveness/")
@@ -135,6 +136,21 @@ class Series:
     points: Sequence[tuple[float, float]]
 
 
+def stretches(samples: Iterable[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    """First and last of those in a row in which a node answered with one role and term."""
+    first = last = None
+    for sample in samples:
+        if first is not None and last is not None:
+            same = (sample.role, sample.term) == (first.role, first.term)
+            if same and sample.time_ns - last.time_ns < MISSED * PERIOD_S * S:
+                last = sample
+                continue
+            yield first, last
+        first = last = sample if sample.role else None
+    if first is not None and last is not None:
+        yield first, last
+
+
 class TimeLine:
     """Rows below one another over one axis of seconds."""
 
@@ -205,18 +221,14 @@ class TimeLine:
         self._y += GAP
         for node in self._meta.nodes:
             self._text(4, self._y + 12, node)
-            term = 0
-            for sample in self._samples:
-                if sample.node != node or not sample.role:
-                    continue
-                leads = sample.role == "leader"
-                at = self.second(sample.time_ns)
+            for first, last in stretches(s for s in self._samples if s.node == node):
+                leads = first.role == "leader"
+                begin = self.second(first.time_ns) - PERIOD_S
                 colour = "#16a34a" if leads else "#bfdbfe"
-                title = f"{node} {sample.role}, term {sample.term}"
-                self._bar(at - PERIOD_S, at + 0.05, self._y, ROW - 5, colour, title)
-                if leads and sample.term != term:
-                    term = sample.term
-                    self._text(self._x(at), self._y - 1, str(term))
+                title = f"{node} {first.role}, term {first.term}"
+                self._bar(begin, self.second(last.time_ns), self._y, ROW - 5, colour, title)
+                if leads:
+                    self._text(self._x(begin), self._y - 1, str(first.term))
             self._y += ROW + 8
 
     def _call_bars(self) -> None:

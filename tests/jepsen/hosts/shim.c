@@ -23,6 +23,7 @@ struct control {
     volatile int64_t failures;  /* how many of the next fsyncs fail; negative: all */
     volatile int64_t kinds;     /* of what: FILES | DIRECTORIES */
     volatile int64_t slow_us;   /* how long each takes beside its own time */
+    volatile int64_t lies;      /* fsync does nothing and says that all is well */
     volatile int64_t failed;    /* counted here, read by the runner */
     volatile int64_t slowed;
     volatile int64_t clock_reads;
@@ -99,12 +100,12 @@ int fsync(int file) {
     static int (*real)(int);
     if (!real) real = dlsym(RTLD_NEXT, "fsync");
     if (fails(file)) { errno = EIO; return -1; }
-    return real(file);
+    return control()->lies ? 0 : real(file);
 }
 
 int fdatasync(int file) {
     static int (*real)(int);
     if (!real) real = dlsym(RTLD_NEXT, "fdatasync");
     if (fails(file)) { errno = EIO; return -1; }
-    return real(file);
+    return control()->lies ? 0 : real(file);
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 FILES, DIRECTORIES = 1, 2
 FIELDS = (
-    *("clock_offset_ns", "failures", "kinds", "slow_us"),
+    *("clock_offset_ns", "failures", "kinds", "slow_us", "lies"),
     *("failed", "slowed", "clock_reads"),
 )
 
@@ -47,7 +47,3 @@ class Control:
         """The next ``times`` fail with EIO; -1: all of them."""
         self.set("kinds", kinds)
         self.set("failures", times)
-
-    def heal(self) -> None:
-        for field in ("clock_offset_ns", "failures", "slow_us"):
-            self.set(field, 0)
