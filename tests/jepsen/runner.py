@@ -129,8 +129,9 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
         client.start()
     probes.round(BEFORE, BEFORE_S)
     say(f"{len(clients)} clients at work")
-    mix(run)
-    run.cluster.wait_serving(SERVING_S)
+    # Whatever goes wrong from here on, the history is whole and will be judged.
+    _guarded(run, "mix", lambda: mix(run))()
+    _guarded(run, "after-the-last-heal", lambda: run.cluster.wait_serving(SERVING_S))()
     probes.round(AFTER, SETTLE_S)
     run.stopping.set()
     for client in clients:
