@@ -35,15 +35,16 @@ types: $(STAMP) ## mypy --strict
 proto: $(STAMP) ## generate the protobuf stubs again
 	$(BIN)/python -m raftflow.proto.generate
 
-sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one (SIMFLAGS=--engine)
-	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
-	@$(if $(SEED),,$(BIN)/python -m tests.sim.run --engine $(or $(SEEDS),0:200))
+sim: $(STAMP) ## simulated clusters, fresh seeds, too; SEEDS=0:200, or SEED=17 to be told one
+	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(if $(SEEDS),$(SEEDS) $(SIMFLAGS)))
+	@$(if $(SEEDS),$(if $(SIMFLAGS),,$(BIN)/python -m tests.sim.run --engine $(SEEDS)))
 
 campaigns: $(STAMP) ## the long simulations and fuzzing
-	$(BIN)/python -m tests.sim.run 0:2000
+	$(BIN)/python -m tests.sim.run 0:2000 --shrink
+	$(BIN)/python -m tests.sim.run --fresh 2000 --shrink
+	$(BIN)/python -m tests.sim.run --engine 0:500 --shrink
+	$(BIN)/python -m tests.sim.run --engine --fresh 500 --shrink
 	$(BIN)/python -m tests.sim.run --mutants
-	$(BIN)/python -m tests.sim.run --engine 0:2000
-	$(BIN)/python -m tests.sim.run --engine --mutants
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
 	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
 

@@ -128,9 +128,15 @@ class Metrics:
             " delivering.",
             registry=registry,
         )
+        self.invariant_checks = Counter(
+            "workflowd_invariant_checks_total",
+            "Runs, remembered requests and totals held against what must be true of them.",
+            registry=registry,
+        )
         self.invariant_violations = Counter(
             "workflowd_invariant_violations_total",
-            "Open runs found without a live wake-up source.",
+            "What did not hold, each once while it lasts.",
+            ["invariant"],
             registry=registry,
         )
 
@@ -155,6 +161,17 @@ class Metrics:
         self.clock_skew = Gauge(
             "workflowd_clock_skew_seconds",
             "This node's wall clock against the median of the voters.",
+            registry=registry,
+        )
+        self.digest_compared = Gauge(
+            "workflowd_state_digest_compared_index",
+            "The newest log index at which another node's state was found equal to this one's.",
+            registry=registry,
+        )
+        self.digest_disputes = Gauge(
+            "workflowd_state_digest_disputes",
+            "Digests of other nodes that differed from this one's since it started: never more"
+            " than 0 on a healthy cluster.",
             registry=registry,
         )
         self._requests = Histogram(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from importlib.metadata import version
 
 import structlog
@@ -19,9 +20,11 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
+from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
+from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, Outcast, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
+from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
@@ -31,17 +34,22 @@ from raftflow.cluster.dispatch import (
     HEARTBEAT_METHOD,
     Dispatch,
 )
+from raftflow.cluster.features import Levels
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
+from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
+from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
+from raftflow.cluster.store.audit import INVARIANTS, Finding
 from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
@@ -65,12 +73,18 @@ class Node:
 
     async def start(self) -> None:
         config, exits = self.config, self._exits
+        # Set when the cluster will not have this node any more.
+        self.outcast: asyncio.Future[Outcast] = asyncio.get_running_loop().create_future()
         self._tokens = Tokens.load(config.auth_token_file)
         # Nothing in the directory is touched before it is known to be ours.
         claim = claim_directory(
-            str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
+            str(config.data_dir),
+            cluster_id=config.cluster_id,
+            node_id=config.node_id,
+            only_at_birth=config.cluster_id_derived,
         )
         exits.callback(claim.lock.release)
+        self.config = config = replace(config, cluster_id=claim.identity.cluster_id)
         store = await _open_store(config, self._fatal)
         exits.push_async_callback(store.close)
         self._build_core(store, claim)
@@ -86,13 +100,18 @@ class Node:
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
+        self._learn_level()
         self.duties.returns.born_index = self.consensus.status().last_index
         exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
         self.exchange.start()
         exits.push_async_callback(self.exchange.stop)
+        self.steward.start()
+        exits.push_async_callback(self.steward.stop)
         self.digests.start()
         exits.push_async_callback(self.digests.stop)
+        self.checks.start()
+        exits.push_async_callback(self.checks.stop)
         services = self._services(store)
         api = ApiServer(services)
         await api.start()
@@ -121,6 +140,11 @@ class Node:
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
 
+    def _on_members(self, configuration: Configuration) -> None:
+        others = tuple(each for each in configuration.voters if each != self.config.node_id)
+        self.clock.follow(voters=len(configuration.voters), peers=others)
+        self.digests.follow(others)
+
     # ---- wiring ---------------------------------------------------------------------------------
 
     def _build_core(self, store: Store, claim: Claim) -> None:
@@ -135,22 +159,30 @@ class Node:
         )
         self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
         self.consensus.set_listener(self)
+        self.consensus.on_members(self._on_members)
         self.clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=self.consensus, clock=self.clock)
         self.digests = DigestExchange(
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
+            level_of=self._level_of,
         )
+        self.checks = InvariantChecks(store=store, metrics=self.metrics, fatal=self.consensus.fatal)
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
         self.watch = LeaderWatch()
+        self.levels = Levels(
+            members=self.consensus.peers,
+            agreed=lambda: self.consensus.configuration.feature_level,
+        )
         self.proposer = Proposer(
             consensus=self.consensus,
             clock=self.clock,
             node_id=self.config.node_id,
             limits=_engine_limits(self.config),
+            level=lambda: self.levels.level,
         )
         self.forwarder = Forwarder(
             consensus=self.consensus,
@@ -158,7 +190,12 @@ class Node:
             watch=self.watch,
             node_id=self.config.node_id,
             leader_wait_ms=self.config.leader_wait_ms,
+            check=self.levels.check,
         )
+        self.members = Members(
+            consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
+        )
+        self.steward = Steward(self.consensus)
         self.reads = Reads(
             consensus=self.consensus,
             replica=self.replica,
@@ -197,6 +234,7 @@ class Node:
 
     def _wire(self) -> None:
         consensus = self.consensus
+        consensus.on_outcast = self.outcast.set_result
         # Duties come before delivery: a task that goes back is offered after its lease is held.
         self.proposer.on_submitted = self.duties.on_submitted
         self.proposer.on_entry = self.duties.on_entry
@@ -214,6 +252,10 @@ class Node:
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
         self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
+        self.metrics.digest_compared.set_function(lambda: self.digests.compared_index)
+        self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
+        for invariant in INVARIANTS:  # a series that is absent cannot be watched
+            self.metrics.invariant_violations.labels(invariant)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -227,6 +269,10 @@ class Node:
             consensus=self.consensus,
             metrics=self.metrics,
             clock=self.clock,
+            levels=self.levels,
+            members=self.members,
+            digests=self.digests,
+            checks=self.checks,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
         )
@@ -247,9 +293,18 @@ class Node:
 
         return stop
 
+    def _level_of(self, peer: str) -> int:
+        info = self.consensus.peers().get(peer)
+        return 0 if info is None else info.feature_level
+
+    def _learn_level(self) -> None:
+        newest = self.consensus.newest_entry()
+        if newest is not None:
+            self.levels.saw_entry(entry_level(newest))
+
     async def _hand_over(self) -> None:
         consensus = self.consensus
-        if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
+        if consensus.role is not Role.LEADER or len(consensus.configuration.voters) == 1:
             return
         if not await consensus.transfer_leadership(None):
             return
@@ -265,12 +320,13 @@ class Node:
         log.critical("node_ended", reason=str(error))
         exit_process(error)
 
-    def _count(self, applied: Applied, _batch: Batch) -> None:
+    def _count(self, applied: Applied, batch: Batch) -> None:
+        if batch.commands:
+            self.levels.saw_entry(batch.feature_level)
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:
-                log.error("invariant_violated", run_id=run.key.run_id, problem=problem)
-                self.metrics.invariant_violations.inc()
+                self.checks.tell(Finding("wakeup", *run.key, problem))
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
             self.metrics.runs_deleted.inc(len(applied.changes.deleted))
@@ -321,6 +377,7 @@ def _consensus_config(config: Config) -> ConsensusConfig:
         data_dir=str(config.data_dir),
         listen=str(config.raft_addr),
         voters={peer.id: str(peer.raft) for peer in config.voters},
+        raft=str(config.advertise_raft_addr),
         http=str(config.advertise_http_addr),
         grpc=str(config.advertise_grpc_addr),
         metrics=str(config.advertise_metrics_addr),

@@ -1,6 +1,7 @@
 """What is true of every run between two batches. A breach is a bug; each is told in a sentence.
 
-``wakeup_problem`` costs next to nothing and runs online; ``problems`` reads the whole run.
+``wakeup_problem`` costs next to nothing and is asked of each run that a batch changed; ``findings``
+reads the whole run, and a node walks through all of them in the background.
 """
 
 from __future__ import annotations
@@ -68,29 +69,56 @@ def armed_timers(run: Run) -> dict[tuple[TimerKind, int], int]:
     return timers
 
 
-def problems(run: Run, timers: Timers) -> list[str]:
-    """Everything that is wrong with a run, given its timer rows."""
-    found = [wakeup_problem(run)]
+# What a finding is counted under. Together with what the store finds (store/audit.py) they are the
+# labels of a metric, so there are few of them and they stay.
+RUN_INVARIANTS = (
+    "wakeup", "timers", "counts", "arrivals", "cancel", "tasks", "status", "outbox", "steps"
+)  # fmt: skip
+
+
+def findings(run: Run, timers: Timers) -> list[tuple[str, str]]:
+    """Everything that is wrong with a run, given its timer rows: which invariant, and how."""
+    groups: dict[str, list[str | None]] = {name: [] for name in RUN_INVARIANTS}
+    groups["wakeup"].append(wakeup_problem(run))
     if dict(timers) != armed_timers(run):
-        found.append(f"timer rows are {dict(timers)}, not {armed_timers(run)}")
-    found += _count_problems(run)
-    found += _arrival_problems(run)
-    found += _cancel_problems(run)
-    found.append(_task_problem("workflow task", run.decision))
+        groups["timers"].append(f"timer rows are {dict(timers)}, not {armed_timers(run)}")
+    groups["counts"] += _count_problems(run)
+    groups["arrivals"] += _arrival_problems(run)
+    groups["cancel"] += _cancel_problems(run)
+    groups["tasks"] += _decision_problems(run)
+    groups["status"] += _status_problems(run)
+    groups["outbox"].append(_outbox_problem(run))
+    for position, step in enumerate(run.steps, start=1):
+        if step.sequence != position:
+            groups["steps"].append(f"step {position} has sequence {step.sequence}")
+        groups["steps"] += _step_problems(run, step)
+        groups["tasks"] += _offer_problems(step)
+        if step.kind is StepKind.CHILD and step.status is StepStatus.SCHEDULED:
+            groups["wakeup"].append(_child_problem(run, step))
+    return [(name, problem) for name, group in groups.items() for problem in group if problem]
+
+
+def problems(run: Run, timers: Timers) -> list[str]:
+    """The same without the names."""
+    return [problem for _, problem in findings(run, timers)]
+
+
+def _decision_problems(run: Run) -> list[str | None]:
+    found = [_task_problem("workflow task", run.decision)]
     if not run.open and run.decision.state is not TaskState.NONE:
         found.append("closed, but a workflow task is left")
     if run.status is RunStatus.PAUSED and run.decision.state is not TaskState.NONE:
         found.append(f"paused, but the workflow task is {run.decision.state.name}")
+    return found
+
+
+def _status_problems(run: Run) -> list[str | None]:
+    found: list[str | None] = []
     if bool(run.continued_to_run_id) != (run.status is RunStatus.CONTINUED_AS_NEW):
         found.append(f"{run.status.name}, but continued by {run.continued_to_run_id!r}")
     if bool(run.closed_ms) == run.open:
         found.append(f"{run.status.name}, but closed at {run.closed_ms}")
-    found.append(_outbox_problem(run))
-    for position, step in enumerate(run.steps, start=1):
-        if step.sequence != position:
-            found.append(f"step {position} has sequence {step.sequence}")
-        found += _step_problems(run, step)
-    return [problem for problem in found if problem]
+    return found
 
 
 def _count_problems(run: Run) -> list[str | None]:
@@ -148,23 +176,27 @@ def _cancel_problems(run: Run) -> list[str | None]:
     ]
 
 
-def _step_problems(run: Run, step: Step) -> list[str | None]:
-    which = f"step {step.sequence}"
+def _offer_problems(step: Step) -> list[str | None]:
+    """Of the task that a step offers, or should not."""
+    which, state = f"step {step.sequence}", step.task.state
     is_open = step.status is StepStatus.SCHEDULED
-    state = step.task.state
     found = [_task_problem(which, step.task)]
     offered = step.kind is StepKind.ACTIVITY and is_open and not step.arrived
     if offered != (state is not TaskState.NONE):
         found.append(f"{which} is {step.kind.name} {step.status.name} with task {state.name}")
-    if not _resolved_rightly(run, step):
-        found.append(f"{which} is {step.status.name} by event {step.resolved_event_id}")
     if is_open and state is not TaskState.NONE:
         begun = step.attempts if state is TaskState.LEASED else step.attempts + 1
         if step.task.attempt != begun:
             found.append(f"{which} offers attempt {step.task.attempt}, {step.attempts} began")
-    if is_open and step.kind is StepKind.CHILD:
-        found.append(_child_problem(run, step))
-    if is_open and step.kind is StepKind.SIGNAL:
+    return found
+
+
+def _step_problems(run: Run, step: Step) -> list[str | None]:
+    found: list[str | None] = []
+    which = f"step {step.sequence}"
+    if not _resolved_rightly(run, step):
+        found.append(f"{which} is {step.status.name} by event {step.resolved_event_id}")
+    if step.status is StepStatus.SCHEDULED and step.kind is StepKind.SIGNAL:
         wanted = [s.event_id for s in run.signals.values() if s.name == step.signal_name]
         if wanted:
             found.append(f"{which} waits for a signal that is here: event {wanted[0]}")

@@ -7,10 +7,12 @@ import click
 
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
+from raftflow.cluster.cli.doctor import doctor
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
 from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
+from raftflow.cluster.cli.node import node
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
@@ -32,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, history, log):
+for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log):
     cli.add_command(command)
 
 

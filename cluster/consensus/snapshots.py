@@ -91,6 +91,26 @@ class SnapshotSource:
             self._making_from = self._store.applied_index
             self._making = asyncio.create_task(self._make(), name="snapshot-copy")
 
+    async def copy_for(self, peer: str, least_index: int) -> SnapshotManifest | None:
+        """A copy for a peer that lost its state, at this index or later; None if this node is not
+        that far itself."""
+        if self._store.applied_index < least_index:
+            return None
+        if self._newest(least_index) is None:
+            if self._making is None:
+                self._making_from = self._store.applied_index
+                self._making = asyncio.create_task(self._make(), name="snapshot-copy")
+            await asyncio.shield(self._making)
+        copy = self._newest(least_index)
+        if copy is None:
+            return None
+        self._promise(peer, copy)
+        return copy.manifest
+
+    def _newest(self, least_index: int) -> _Copy | None:
+        copy = max(self._copies.values(), key=lambda copy: copy.manifest.index, default=None)
+        return copy if copy is not None and copy.manifest.index >= least_index else None
+
     def expire(self) -> None:
         """Called now and then: give up copies that nobody reads any more."""
         now = asyncio.get_running_loop().time()
@@ -132,10 +152,13 @@ class SnapshotSource:
         self._waiting.clear()
 
     def _offer(self, peer: str, copy: _Copy) -> None:
+        self._promise(peer, copy)
+        self._ready(peer, copy.manifest)
+
+    def _promise(self, peer: str, copy: _Copy) -> None:
         copy.readers.add(peer)
         copy.expires_at = asyncio.get_running_loop().time() + _IDLE_S
         log.info("snapshot_offered", peer=peer, snapshot_id=copy.manifest.snapshot_id)
-        self._ready(peer, copy.manifest)
 
     async def _serve_read(self, peer: str, payload: bytes) -> bytes:
         if len(payload) < _REQUEST.size:
@@ -168,12 +191,15 @@ class SnapshotFetcher:
         directory: str,
         store: SnapshotStore,
         channel: PeerChannel,
-        installed: Callable[[int, int], None],
+        installing: Callable[[SnapshotManifest], None],
+        installed: Callable[[SnapshotManifest], None],
         failed: Callable[[BaseException], object],
     ) -> None:
         self._directory = directory
         self._store = store
         self._channel = channel
+        # Who belongs to the cluster is written down before the store stands for the log.
+        self._before_install = installing
         self._installed = installed
         self._failed = failed
         self._task: asyncio.Task[None] | None = None
@@ -187,6 +213,11 @@ class SnapshotFetcher:
         self._task = asyncio.create_task(
             self._fetch(leader, manifest, before), name=f"snapshot-{manifest.snapshot_id}"
         )
+
+    async def fetched(self) -> None:
+        """Until the fetch that is under way has ended, one way or the other."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
 
     async def close(self) -> None:
         if self._task is not None:
@@ -202,7 +233,10 @@ class SnapshotFetcher:
         try:
             path = await self._download(leader, manifest)
             await self._install(leader, manifest, path)
-        except (PeerUnavailable, PeerTimeout, PeerError, OSError, SnapshotDamaged) as error:
+        except OSError as error:
+            # Rule 8: bytes whose fsync failed look whole when they are read again, and are not.
+            self._failed(error)
+        except (PeerUnavailable, PeerTimeout, PeerError, SnapshotDamaged) as error:
             log.warning(
                 "snapshot_fetch_interrupted",
                 leader=leader,
@@ -220,8 +254,9 @@ class SnapshotFetcher:
             return
         self._installing = True
         try:
+            self._before_install(manifest)
             await self._store.install(path, manifest)
-            self._installed(manifest.index, manifest.term)
+            self._installed(manifest)
         except Exception as error:  # noqa: BLE001
             if manifest.index <= self._store.applied_index:
                 log.info("snapshot_outrun", index=manifest.index, error=str(error))
@@ -275,15 +310,19 @@ def _prepare(directory: str, manifest: SnapshotManifest) -> str:
     for other in os.listdir(directory):
         if other != name:
             shutil.rmtree(os.path.join(directory, other), ignore_errors=True)
+    # Who belongs to the cluster may change from one offer of the same copy to the next.
+    content = {
+        key: value for key, value in asdict(manifest).items() if not key.startswith("configuration")
+    }
     described, part = os.path.join(place, "manifest.json"), os.path.join(place, "part")
     try:
         with open(described, "rb") as file:
-            same = json.loads(file.read()) == asdict(manifest)
+            same = json.loads(file.read()) == content
     except (OSError, ValueError):
         same = False
     if not same:
         with open(part, "wb"), open(described, "w") as file:
-            json.dump(asdict(manifest), file)
+            json.dump(content, file)
     elif not os.path.exists(part) or os.path.getsize(part) > manifest.size:
         open(part, "wb").close()
     return part

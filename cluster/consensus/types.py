@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, Protocol
 
+from raftflow.cluster.consensus.membership import Configuration
+from raftflow.cluster.consensus.watchdog import LoopLag
 from raftflow.raftlog.journal import LogEntry
 
 
@@ -24,6 +26,14 @@ class NotLeader(Exception):  # an answer, not a fault
         self.leader = leader
 
 
+class ChangeRefused(Exception):  # an answer, not a fault
+    """This configuration must not follow the present one, or not yet; says why."""
+
+
+class Unavailable(Exception):
+    """No leader could confirm a read index in time."""
+
+
 class ConsensusBroken(Exception):
     """An invariant of Raft does not hold. The process must end: going on could lose writes."""
 
@@ -38,13 +48,19 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
-    """What a follower needs to fetch a copy of the store and to check it."""
+    """What a follower needs to fetch a copy of the store and to check it.
+
+    The leader adds the newest configuration that is committed, and the index of its entry: it may
+    be newer than the copy. None: the leader is of a release before 0.3.
+    """
 
     index: int
     term: int
     size: int
     sha256: str
     snapshot_id: str
+    configuration: Configuration | None = None
+    configuration_index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,7 @@ class PeerStatus:
     next_index: int
     last_contact_s: float | None
     mode: str
+    voter: bool = True
 
 
 @dataclass(slots=True)
@@ -111,6 +128,9 @@ class ConsensusStatus:
     peers: dict[str, PeerStatus]
     elections: tuple[Election, ...]
     counters: Counters
+    configuration: Configuration
+    configuration_index: int
+    committed_configuration_index: int
 
 
 class Callbacks(Protocol):
@@ -119,11 +139,16 @@ class Callbacks(Protocol):
     def on_commit(self, entries: Sequence[LogEntry]) -> None:
         """Committed entries, in order, each exactly once since `applied_index`.
 
-        Only hands over, and must not raise. A no-op comes with the payload b"".
+        Only hands over, and must not raise. A no-op or a configuration comes with the payload
+        b"".
         """
 
     def on_role(self, role: Role, term: int, leader: str | None) -> None:
         """Role, term or leader is not what it was."""
+
+    def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        """Who belongs to the cluster from now on: an entry was appended (or cut off, and an older
+        one counts again), or is committed. A committed one must be on disk when this returns."""
 
     def on_snapshot_needed(self, peer: str) -> None:
         """Leader: `peer` needs entries that are compacted; answer with `Core.snapshot_ready`."""
@@ -139,3 +164,32 @@ class Callbacks(Protocol):
 
     def fatal(self, error: BaseException) -> NoReturn:
         """The node must end now; nothing may be acknowledged any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerInfo:
+    """A member as it introduced itself; empty addresses until it has."""
+
+    id: str
+    http: str
+    grpc: str
+    raft: str
+    metrics: str
+    version: str
+    feature_level: int
+    connected: bool
+    voter: bool
+    incarnation: str  # of the process that was met, which may not be the recorded one
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStats:
+    ticks: int
+    flushes: int
+    flush_seconds: float
+    messages_sent: int
+    messages_received: int
+    messages_dropped: int
+    bytes_sent: int
+    bytes_received: int
+    loop_lag: LoopLag

@@ -31,7 +31,14 @@ class Copy:
 
 
 def make(db: sqlite3.Connection, path: str) -> Copy:
-    """Copy what this connection's transaction sees. Blocks."""
+    """Copy what this connection's transaction sees. Raises StoreError. Blocks."""
+    try:
+        return _make(db, path)
+    except OSError as error:
+        raise fatal(path, error) from error
+
+
+def _make(db: sqlite3.Connection, path: str) -> Copy:
     if os.path.exists(path):
         os.unlink(path)
     target = sqlite3.connect(path, isolation_level=None)

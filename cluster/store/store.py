@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from raftflow.cluster.store import copies, duties, lists
+from raftflow.cluster.store import audit, copies, duties, lists
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
 from raftflow.cluster.store.connection import prepare
@@ -246,12 +246,17 @@ class Store:
         namespace and closing time."""
         return await self._ask(lambda db: duties.closed_runs(db, bounds, after, limit))
 
+    async def audit(self, place: audit.Place) -> audit.Slice:
+        """Hold a slice of the rows against what must be true of them."""
+        return await self._ask(lambda db: audit.look(self.path, db, place))
+
     # ---- copies ---------------------------------------------------------------------------------
 
     async def copy_to(self, path: str | os.PathLike[str]) -> copies.Copy:
-        """A copy of everything written, durable and hashed when it returns."""
+        """A copy of everything written, durable and hashed when it returns. Raises StoreFull, and
+        goes on: only the copy has found no room."""
         await self._usable.wait()
-        return await self._readers.copy(lambda db: copies.make(db, os.fspath(path)))
+        return await self._read(self._readers.copy(lambda db: copies.make(db, os.fspath(path))))
 
     async def replace_with(self, path: str, sha256: str, expected: tuple[int, int]) -> AppliedState:
         """Verify a copy, which must be at the (index, term) expected, and put it in the place of

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+from raftflow.cluster.codec import commands as codec
 from raftflow.cluster.consensus import core as core_module
 from raftflow.cluster.consensus import journal_adapter, readindex
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.progress import Mode
 from raftflow.cluster.consensus.types import Role
+from raftflow.engine.commands import FEATURE_LEVEL
+from raftflow.engine.evolve.recorder import Recorder
+from raftflow.raftlog import frame, recovery
 from raftflow.raftlog.hardstate import HardState
 
 P = "_SyncObj__"
@@ -29,6 +33,8 @@ class Mutant:
     target: Any
     attribute: str
     replacement: Any
+    test: str = ""  # of another layer, which catches what no simulated run shows
+    layer: str = "consensus"
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -39,10 +45,10 @@ class Mutant:
 MUTANTS: list[Mutant] = []
 
 
-def mutant(row: int, target: Any, attribute: str) -> Callable[[Any], Any]:
+def mutant(row: int, target: Any, attribute: str, *, test: str = "") -> Callable[[Any], Any]:
     def register(replacement: Any) -> Any:
         name = replacement.__name__
-        MUTANTS.append(Mutant(name, row, target, attribute, replacement))
+        MUTANTS.append(Mutant(name, row, target, attribute, replacement, test))
         return replacement
 
     return register
@@ -95,7 +101,7 @@ def leader_counts_itself_before_fsync(self: Any) -> None:
     durable = sorted(
         [peer.match_index for peer in self._peers.values()] + [self._journal.last_index]
     )
-    index = durable[-self._majority]
+    index = durable[-self._electorate.majority]
     if index > self.commit_index and self._journal.term(index) == self.term:
         setattr(self, P + "raftCommitIndex", index)
 
@@ -105,7 +111,7 @@ def older_terms_are_counted(self: Any) -> None:
     durable = sorted(
         [peer.match_index for peer in self._peers.values()] + [self._journal.flushed_index]
     )
-    index = durable[-self._majority]
+    index = durable[-self._electorate.majority]
     if index > self.commit_index:
         setattr(self, P + "raftCommitIndex", index)
 
@@ -123,7 +129,7 @@ def acks_of_older_terms_count(self: Any, node: Any, message: Any) -> None:
 @mutant(3, Core, P + "setCurrentTerm")
 def verified_survives_the_term(self: Any, term: int, vote: str | None) -> None:
     super(Core, self)._SyncObj__setCurrentTerm(term, vote)
-    self._voted_for_us = {self._id}
+    self._voted_for_us = set()
     self._following.reply_due = False
     self._following.round = self._following.replied_round = 0
 
@@ -210,7 +216,7 @@ def compacts_what_a_snapshot_still_needs(self: Any, index: int) -> None:
 
 
 @mutant(10, Core, "snapshot_installed")
-def an_older_snapshot_rolls_back(self: Any, index: int, term: int) -> None:
+def an_older_snapshot_rolls_back(self: Any, index: int, term: int, held: Any = None) -> None:
     setattr(self, P + "raftLastApplied", index)
 
 
@@ -244,8 +250,10 @@ def large_entries_do_not_fit(self: Any, peer: Any) -> list[Any]:
 
 @handler(13, "response_vote")
 def a_voter_counts_twice(self: Any, node: Any, message: Any) -> None:
-    if message["term"] == self.term:
-        super(Core, self)._SyncObj__onMessageReceived(node, message)
+    if message["term"] == self.term and self.role is Role.CANDIDATE:
+        self._voted_for_us |= {node.id, f"{node.id} again"}
+        if len(self._voted_for_us) >= self._electorate.majority:
+            getattr(self, P + "onBecomeLeader")()
 
 
 @handler(13, "append_entries")
@@ -327,7 +335,7 @@ def reads_before_an_entry_of_this_term(self: Any) -> bool:
 def reads_count_earlier_answers(self: Any, commit_index: int) -> None:
     self._open.append((self.round, commit_index, self._waiting))
     self._waiting = []
-    self._confirm()
+    self.confirm()
 
 
 # -- row 16: what waits learns its outcome
@@ -363,3 +371,39 @@ def vote_errors_are_swallowed(self: Any, term: int, voted_for: str | None) -> No
 
 
 original_store = HardState.store
+
+
+# -- row 18: what is on disk is believed only when it proves itself
+
+
+@mutant(18, frame, "_checksum")
+def torn_frames_are_believed(data: Any, offset: int, _end: int, _seed: int) -> int:
+    return int.from_bytes(data[offset + 4 : offset + 8], "little")
+
+
+@mutant(18, recovery, "judge", test="tests/raftlog/test_recovery.py")
+def an_acknowledged_tail_is_cut(_scan: Any, *, last: bool) -> None:
+    pass
+
+
+# -- row 22: the log says what its entries mean
+
+
+MUTANTS.append(
+    Mutant(
+        "entries_of_a_newer_release_are_applied",
+        22,
+        codec,
+        "FEATURE_LEVEL",
+        1 << 30,
+        test="tests/cluster/codec/test_commands.py",
+    )
+)
+
+
+@mutant(22, Recorder, "__init__", test="tests/engine/test_histories.py")
+def new_rules_hold_for_old_entries(self: Any, state: Any, time_ms: int, _level: int) -> None:
+    original_recorder(self, state, time_ms, FEATURE_LEVEL)
+
+
+original_recorder = Recorder.__init__

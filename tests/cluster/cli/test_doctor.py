@@ -1,0 +1,144 @@
+"""What the doctor makes of the answers of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raftflow.cluster.cli.doctor import Finding, compare, diagnose
+
+GIB = 1 << 30
+
+
+def node(name: str, **told: Any) -> dict[str, Any]:
+    row = {
+        "id": name,
+        "role": "follower",
+        "raft": f"10.0.0.{name[1:]}:9233",
+        "applied_index": 640,
+        "snapshot_index": 640,
+        "snapshot_age_seconds": 1.0,
+        "state_digest": "aa",
+        "digest_mark": {"index": 640, "digest": "aa"},
+        "lag": 0,
+        "last_contact_ms": 10,
+        "disk_free_bytes": 50 * GIB,
+        "clock_skew_ms": 1,
+        "version": "0.3.0",
+        "peers": {f"n{n}": f"10.0.0.{n}:9233" for n in (1, 2, 3)},
+        "invariants": {"checked": 9, "walks": 1, "violated": 0, "violations": []},
+        "connected": True,
+    }
+    return row | told
+
+
+def silent(name: str) -> dict[str, Any]:
+    return {"id": name, "role": "unknown", "raft": f"10.0.0.{name[1:]}:9233", "connected": False}
+
+
+def state(*nodes: dict[str, Any], leader: str | None = "n1") -> dict[str, Any]:
+    return {"cluster_id": "c", "node": "n1", "leader": leader, "term": 3, "nodes": [*nodes]}
+
+
+def told(*nodes: dict[str, Any], **rest: Any) -> list[Finding]:
+    return diagnose([state(*nodes, **rest)])
+
+
+def only(findings: list[Finding]) -> Finding:
+    [finding] = findings
+    assert finding.next
+    return finding
+
+
+def test_a_healthy_cluster_has_nothing_to_be_said() -> None:
+    states = [state(node("n1"), node("n2"), node("n3"))]
+    assert diagnose(states) == []
+    assert compare(states).compared == {"n1", "n2", "n3"}
+
+
+def test_a_silent_node_and_a_missing_leader() -> None:
+    found = told(node("n1"), silent("n2"), silent("n3"), leader=None)
+    assert [each.node for each in found] == ["", "n2", "n3"]
+    assert "1 of 3 answer" in found[0].problem
+    assert found[0].next.startswith("2 nodes must run")
+    assert "10.0.0.2:9233" in found[1].problem
+
+
+def test_a_violation_names_its_run() -> None:
+    violation = {
+        "invariant": "wakeup",
+        "namespace": "default",
+        "workflow_id": "order-7",
+        "run_id": "r7",
+        "problem": "open, and nothing will ever wake it",
+    }
+    checks = {"checked": 9, "walks": 1, "violated": 3, "violations": [violation]}
+    found = told(node("n1"), node("n2", invariants=checks), node("n3"))
+    assert [(each.severity, each.node) for each in found] == [("problem", "n2")] * 2
+    assert "wakeup: workflow order-7 run r7 in namespace default: open" in found[0].problem
+    assert "2 more" in found[1].problem
+
+
+def test_a_state_that_differs_from_most_others() -> None:
+    finding = only(told(node("n1"), node("n2", state_digest="bb", digest_mark=None), node("n3")))
+    assert (finding.severity, finding.node) == ("problem", "n2")
+    assert "after entry 640" in finding.problem
+    assert "while all other nodes run" in finding.next
+
+
+def test_one_against_one_nobody_is_right() -> None:
+    found = told(node("n1"), node("n2", state_digest="bb", digest_mark=None))
+    assert {each.node for each in found if "entry 640" in each.problem} == {"n1", "n2"}
+
+
+def test_digests_of_nodes_at_different_indexes_are_compared_over_several_answers() -> None:
+    early = state(node("n1", applied_index=700, digest_mark=None), node("n2"), silent("n3"))
+    late = state(
+        node("n1", applied_index=704, state_digest="cc", digest_mark=None),
+        node("n2", applied_index=700, state_digest="dd", digest_mark=None),
+        silent("n3"),
+    )
+    assert compare([early]).compared == frozenset()
+    both = compare([early, late])
+    assert both.compared == {"n1", "n2"}
+    assert both.differing == {"n1": 700, "n2": 700}
+
+
+def test_a_lag_that_stays_and_one_that_shrinks() -> None:
+    def lags(*values: int) -> list[Finding]:
+        others = (node("n1"), node("n2", digest_mark=None))
+        return diagnose([state(*others, node("n3", lag=lag)) for lag in values])
+
+    assert only(lags(5_000, 5_000)).severity == "problem"
+    assert only(lags(9_000, 5_000)).severity == "advice"
+    assert lags(5_000, 3) == []
+
+
+def test_disk_clock_contact_and_checkpoint() -> None:
+    found = told(
+        node("n1", disk_free_bytes=GIB, clock_skew_ms=300),
+        node("n2", disk_free_bytes=GIB // 4, clock_skew_ms=-1_500, last_contact_ms=9_000),
+        node("n3", snapshot_age_seconds=500.0, snapshot_index=640, applied_index=9_640),
+    )
+    assert [(each.severity, each.node) for each in found] == [
+        *[("problem", "n2")] * 3,
+        ("problem", "n3"),
+        *[("advice", "n1")] * 2,
+    ]
+    assert "1,500 ms behind" in found[2].problem
+
+
+def test_mixed_versions_and_a_release_without_checks() -> None:
+    old = node("n2", version="0.2.0", invariants=None, peers=None, clock_skew_ms=None)
+    found = told(node("n1"), old, node("n3"))
+    assert {each.severity for each in found} == {"advice"}
+    assert "0.2.0 and 0.3.0" in found[0].problem
+
+
+def test_a_setting_that_is_not_the_membership() -> None:
+    stale = {"n1": "10.0.0.1:9233", "n2": "10.0.0.9:9233", "n4": "10.0.0.4:9233"}
+    finding = only(told(node("n1"), node("n2"), node("n3", peers=stale)))
+    assert finding.severity == "advice"
+    assert "lacks n3" in finding.problem
+    assert "names n4, which is no member" in finding.problem
+    assert "has n2 at 10.0.0.9:9233, but it is at 10.0.0.2:9233" in finding.problem
+    assert finding.next.endswith("--peers n1=10.0.0.1:9233,n2=10.0.0.2:9233,n3=10.0.0.3:9233")
