@@ -17,6 +17,7 @@ from tests.jepsen.judge import judge
 from tests.jepsen.nemesis.conductor import Pace
 from tests.jepsen.nemesis.families import FAMILIES, FAULTS
 from tests.jepsen.runner import Options, execute, say
+from tests.jepsen.seeded import BUGS
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
 
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--quiet", type=_span, default=(8.0, 12.0), help="between windows: 8-12")
     run.add_argument("--longest", type=float, default=45.0, help="seconds that a fault may last")
     run.add_argument("--from", dest="release", default="", help="a release: nodes begin with it")
+    run.add_argument("--bug", default="", choices=("", *BUGS), help="that all nodes have")
     _common(run)
     run.set_defaults(perform=_run)
 
@@ -134,7 +136,14 @@ def _options(options: argparse.Namespace, nemeses: tuple[str, ...], **rest: obje
 def _run(options: argparse.Namespace) -> int:
     nemeses = _names(options.nemesis, FAMILIES, {**FAMILIES, **FAULTS})
     pace = Pace(window_s=options.window, quiet_s=options.quiet, longest_s=options.longest)
-    settings = _options(options, nemeses, seconds=options.time, pace=pace, release=options.release)
+    settings = _options(
+        options,
+        nemeses,
+        seconds=options.time,
+        pace=pace,
+        release=options.release,
+        bug=options.bug,
+    )
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from raftflow.cluster.api.handlers.admin import VERSION
-from tests.jepsen import store
+from tests.jepsen import seeded, store
 from tests.jepsen.aftermath import AFTER, BEFORE, Probes, compare_indexes
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, History, Op
@@ -53,6 +53,7 @@ class Options:
     rate: float = 1.0
     filesystem: str = "ext4"
     release: str = ""  # that all nodes begin with; empty: this tree
+    bug: str = ""  # of `seeded.py`, that all nodes have
     pace: Pace = field(default_factory=Pace)
 
 
@@ -84,6 +85,8 @@ def execute(directory: Path, options: Options, mix: Mix | None = None) -> None:
                 release=options.release,
             )
         )
+        if options.bug:
+            cluster.program = seeded.command(options.bug)
         nemeses, cannot = possible(list(options.nemeses), cluster.capabilities)
         names, missing = _workloads(options.workloads, cluster.capabilities)
         left_out = (*cluster.left_out, *cannot, *missing)
