@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,8 @@ from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
 def main() -> int:
     options = _parser().parse_args()
+    # The first process of its namespace has no default for it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     status: int = options.perform(options)
     return status
 

@@ -21,7 +21,7 @@ from tests.jepsen.history import FAIL, INVOKE, History, Op
 from tests.jepsen.hosts.isolation import isolated
 from tests.jepsen.hosts.loopback import Loopback
 from tests.jepsen.hosts.netns import Netns
-from tests.jepsen.nemesis.conductor import Conductor, Pace
+from tests.jepsen.nemesis.conductor import Conductor, Pace, quiet
 from tests.jepsen.nemesis.families import possible
 from tests.jepsen.observer import Observer
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
@@ -132,9 +132,11 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
         client.start()
     probes.round(BEFORE, BEFORE_S)
     say(f"{len(clients)} clients at work")
-    mix(run)
-    run.cluster.wait_serving(SERVING_S)
-    probes.round(AFTER, SETTLE_S)
+    # Whatever goes wrong from here on, the history is whole and will be judged.
+    _guarded(run, "mix", lambda: mix(run))()
+    _guarded(run, "after-the-last-heal", lambda: run.cluster.wait_serving(SERVING_S))()
+    with quiet(run):
+        probes.round(AFTER, SETTLE_S)
     run.stopping.set()
     for client in clients:
         client.join(JOIN_S)

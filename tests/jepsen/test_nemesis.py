@@ -82,6 +82,12 @@ def test_an_election_in_a_quiet_period_is_seen() -> None:
     assert not check_quiet(history, [*calm, told(119, 3, "")]).ok
 
 
+def test_a_storm_of_terms_is_seen() -> None:
+    history = fault("kill-leader", 1, 2)
+    assert check_quiet(history, [Sample(3 * S, "n1", 1, role="leader", term=5)]).ok
+    assert not check_quiet(history, [Sample(3 * S, "n1", 1, role="leader", term=50)]).ok
+
+
 def test_growth_is_seen() -> None:
     def life(grows_kib: int, opens: float) -> list[Sample]:
         return [

@@ -16,6 +16,7 @@ S = 1_000_000_000
 SETTLED_S = 4  # of a quiet period: elections that the last fault caused are over
 NOTICED_S = 3  # after a fault: how late the observer may tell of an end
 ORDERLY = 0
+TERMS_A_FAULT = 6  # a flapping link is one fault and costs several elections
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +103,14 @@ def check_quiet(history: Sequence[Op], samples: Sequence[Sample]) -> Verdict:
     for period in quiet:
         begin = period.start_ns + SETTLED_S * S
         seen = [s for s in samples if begin < s.time_ns < period.end_ns and s.ended is None]
-        terms = {s.term for s in seen if s.term}
-        if len(terms) > 1:
-            errors.append(f"elections in a quiet period: terms {sorted(terms)}")
+        held = {s.term for s in seen if s.term}
+        if len(held) > 1:
+            errors.append(f"elections in a quiet period: terms {sorted(held)}")
         leaders = {s.leader for s in seen}
         if len(leaders) > 1:
             errors.append(f"a quiet period saw the leaders {sorted(leaders)}")
-    return verdict(
-        errors, quiet_periods=len(quiet), terms=max((s.term for s in samples), default=0)
-    )
+    struck = sum(not fault.problem for fault in intervals(history)) - len(quiet)
+    terms = max((s.term for s in samples), default=0)
+    if terms > TERMS_A_FAULT * (struck + 1):
+        errors.append(f"a storm of terms: {terms} of them for {struck} faults")
+    return verdict(errors, quiet_periods=len(quiet), terms=terms)
