@@ -38,7 +38,7 @@ class Membership(Reads):
         client = self.client(run, "operator")
 
         def turn() -> None:
-            if not run.rest(client.rng.uniform(*BETWEEN_S)):
+            if not run.rest(client.rng.uniform(*BETWEEN_S)) or run.calm.is_set():
                 return
             victim = client.rng.choice(run.cluster.ids())
             with run.node_lives:
