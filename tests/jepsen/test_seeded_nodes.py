@@ -20,7 +20,7 @@ from tests.jepsen.workloads.catalog import ALL
 ROOT = Path(__file__).resolve().parents[2]
 NODES = 3
 AT_WORK_S = 10.0
-# A few of them each time; JEPSEN_BUGS=all, as in `make soak`, takes minutes.
+# A few of them each time; JEPSEN_BUGS=all, as in `make campaigns`, takes minutes.
 FEW = "stale-reads,lost-timers,impatient-leases"
 CHOSEN = os.environ.get("JEPSEN_BUGS", FEW)
 
