@@ -69,6 +69,15 @@ def test_a_node_ends_only_where_it_may() -> None:
     assert not check_ends([], [Sample(1 * S, "n1", 1, ended=-11)]).ok
 
 
+def test_a_node_that_was_taken_out_may_end() -> None:
+    history = [
+        Op("membership/operator", "replace", kind, key="n1", time_ns=second * S)
+        for kind, second in (("invoke", 10), ("ok", 20))
+    ]
+    assert check_ends(history, [Sample(12 * S, "n1", 1, ended=78)]).ok
+    assert not check_ends(history, [Sample(12 * S, "n2", 1, ended=78)]).ok
+
+
 def test_an_election_in_a_quiet_period_is_seen() -> None:
     history = fault("quiet", 100, 120)
 
@@ -80,6 +89,17 @@ def test_an_election_in_a_quiet_period_is_seen() -> None:
     assert check_quiet(history, [told(101, 2, "n1"), *calm]).ok
     assert not check_quiet(history, [*calm, told(119, 4, "n2")]).ok
     assert not check_quiet(history, [*calm, told(119, 3, "")]).ok
+    operator = [
+        Op("membership/operator", "replace", kind, key="n1", time_ns=second * S)
+        for kind, second in (("invoke", 118), ("ok", 119))
+    ]
+    assert check_quiet([*history, *operator], [*calm, told(119, 3, "")]).ok
+
+
+def test_a_storm_of_terms_is_seen() -> None:
+    history = fault("kill-leader", 1, 2)
+    assert check_quiet(history, [Sample(3 * S, "n1", 1, role="leader", term=5)]).ok
+    assert not check_quiet(history, [Sample(3 * S, "n1", 1, role="leader", term=50)]).ok
 
 
 def test_growth_is_seen() -> None:
