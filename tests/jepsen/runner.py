@@ -134,6 +134,7 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
     say(f"{len(clients)} clients at work")
     # Whatever goes wrong from here on, the history is whole and will be judged.
     _guarded(run, "mix", lambda: mix(run))()
+    run.calm.set()
     _guarded(run, "after-the-last-heal", lambda: run.cluster.wait_serving(SERVING_S))()
     with quiet(run):
         probes.round(AFTER, SETTLE_S)

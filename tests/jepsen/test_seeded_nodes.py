@@ -19,7 +19,7 @@ from tests.jepsen.workloads.catalog import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = 3
-AT_WORK_S = 7.0
+AT_WORK_S = 10.0
 # A few of them each time; JEPSEN_BUGS=all, as in `make campaigns`, takes minutes.
 FEW = "stale-reads,lost-timers,impatient-leases"
 CHOSEN = os.environ.get("JEPSEN_BUGS", FEW)
@@ -44,7 +44,7 @@ def verdict(directory: Path, bug: str, workload_name: str) -> Verdict:
         cluster.start_all()
         cluster.wait_serving(60)
         with History(path) as history:
-            run = Run(cluster, history, directory, seed=1, rate=2.0)
+            run = Run(cluster, history, directory, seed=1, rate=3.0)
             workload = ALL[workload_name]()
             workload.setup(run)
             clients = [threading.Thread(target=body) for body in workload.threads(run)]

@@ -38,10 +38,12 @@ class Membership(Reads):
         client = self.client(run, "operator")
 
         def turn() -> None:
-            if not run.rest(client.rng.uniform(*BETWEEN_S)):
+            if not run.rest(client.rng.uniform(*BETWEEN_S)) or run.calm.is_set():
                 return
             victim = client.rng.choice(run.cluster.ids())
             with run.node_lives:
+                if run.stopping.is_set():
+                    return
                 client.note(INVOKE, "replace", key=victim)
                 problem = self._replace(run, client, victim)
                 client.note(FAIL if problem else OK, "replace", key=victim, error=problem)
