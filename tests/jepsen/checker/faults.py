@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.jepsen.checker.verdict import Verdict, verdict
@@ -58,21 +58,26 @@ def _interval(call: Call) -> Interval:
     )
 
 
-def check_faults(history: Sequence[Op], expected: Sequence[Sequence[str]]) -> Verdict:
-    """`expected`: of each of these families (the names of its faults) one must have struck."""
-    struck: Counter[str] = Counter()
-    errors = []
-    for fault in intervals(history):
-        if not fault.problem:
-            struck[fault.name] += 1
-        elif not fault.problem.startswith(NOT_NOW):
-            errors.append(f"{fault.name} ({fault.words}): {fault.problem}")
-    errors += [
-        f"vacuous: none of {', '.join(family)} struck"
-        for family in expected
-        if not any(struck[name] for name in family)
+def check_faults(history: Sequence[Op], families: Mapping[str, Sequence[str]]) -> Verdict:
+    """Of each family that had its turn (by the names of its faults) one must have struck."""
+    found = [fault for fault in intervals(history) if fault.name != QUIET]
+    struck = Counter(fault.name for fault in found if not fault.problem)
+    tried = {fault.name for fault in found}
+    errors = [
+        f"{fault.name} ({fault.words}): {fault.problem}"
+        for fault in found
+        if fault.problem and not fault.problem.startswith(NOT_NOW)
     ]
-    struck.pop(QUIET, None)
+    unreached = []
+    for family, names in families.items():
+        if not tried.intersection(names):
+            unreached.append(family)
+        elif not any(struck[name] for name in names):
+            errors.append(f"vacuous: none of {', '.join(names)} struck")
+    if families and not struck:
+        errors.append("vacuous: no fault struck")
+    if unreached:
+        return verdict(errors, **struck, too_short_for=",".join(unreached))
     return verdict(errors, **struck)
 
 
@@ -116,7 +121,7 @@ def check_quiet(history: Sequence[Op], samples: Sequence[Sample]) -> Verdict:
     ]
     for period in quiet:
         begin = period.start_ns + SETTLED_S * S
-        seen = [s for s in samples if begin < s.time_ns < period.end_ns and s.ended is None]
+        seen = [s for s in samples if begin < s.time_ns < period.end_ns and s.role]
         held = {s.term for s in seen if s.term}
         if len(held) > 1:
             errors.append(f"elections in a quiet period: terms {sorted(held)}")

@@ -111,10 +111,11 @@ class Conductor:
 
 @contextlib.contextmanager
 def quiet(run: Run) -> Iterator[None]:
-    """A time without faults, told to the history."""
-    note(run, "nemesis/rest", QUIET, INVOKE)
-    yield
-    note(run, "nemesis/rest", QUIET, OK)
+    """A time without faults, told to the history. Nobody takes a node down meanwhile."""
+    with run.node_lives:
+        note(run, "nemesis/rest", QUIET, INVOKE)
+        yield
+        note(run, "nemesis/rest", QUIET, OK)
 
 
 def in_turn(run: Run, names: Sequence[str], *, longest_s: float) -> None:

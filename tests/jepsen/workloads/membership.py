@@ -42,6 +42,8 @@ class Membership(Reads):
                 return
             victim = client.rng.choice(run.cluster.ids())
             with run.node_lives:
+                if run.stopping.is_set():
+                    return
                 client.note(INVOKE, "replace", key=victim)
                 problem = self._replace(run, client, victim)
                 client.note(FAIL if problem else OK, "replace", key=victim, error=problem)

@@ -28,6 +28,7 @@ REFUSED = ("OVERLOADED",)
 class Overload(Starts):
     name: str = "overload"
     types: tuple[str, ...] = (TYPE,)
+    alone: bool = True
 
     def setup(self, run: Run) -> None:
         """The bursts come before the first fault, or nobody could say why a start ended as it did.
