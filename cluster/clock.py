@@ -8,7 +8,7 @@ speed. So it never goes back and never stands still, whatever one node's wall cl
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 # A node further than this from the median must not lead.
 MAX_LEADER_SKEW_MS = 1_000
@@ -35,13 +35,20 @@ class LogClock:
         self._voters = voters
         self._monotonic_us = monotonic_us
         self._wall_us = wall_us
+        self._peers: frozenset[str] | None = None  # the other voters, once they are known
         self._offsets_us: dict[str, int] = {}  # a peer's wall clock minus our monotonic clock
         self._last_us = 0
         self._last_at_us = monotonic_us()
 
+    def follow(self, *, voters: int, peers: Collection[str]) -> None:
+        """Who votes has changed; `peers` are those besides this node."""
+        self._voters, self._peers = voters, frozenset(peers)
+        self._offsets_us = {p: at for p, at in self._offsets_us.items() if p in self._peers}
+
     def observe(self, peer: str, wall_ms: int) -> None:
         """Note what a peer's wall clock said just now."""
-        self._offsets_us[peer] = wall_ms * 1_000 - self._monotonic_us()
+        if self._peers is None or peer in self._peers:
+            self._offsets_us[peer] = wall_ms * 1_000 - self._monotonic_us()
 
     def wall_ms(self) -> int:
         return self._wall_us() // 1_000

@@ -151,8 +151,15 @@ class Config:
     peers: tuple[Peer, ...] = setting(
         (), "All voters with their Raft addresses, this node included; empty is a cluster of one."
     )
+    join: tuple[Peer, ...] = setting(
+        (),
+        "Instead of peers, for a node added later: some members' Raft addresses. See"
+        " docs/operating.md.",
+    )
     cluster_id: str = setting(
-        "", "Name of the cluster, which nodes prove to each other. Default: derived from peers."
+        "",
+        "Name of the cluster, which nodes prove to each other. Default: that of data_dir, else"
+        " derived from peers.",
     )
     http_addr: Address = setting(Address("127.0.0.1", 8233), "JSON API and page.")
     grpc_addr: Address = setting(Address("127.0.0.1", 7233), "gRPC API.")
@@ -195,6 +202,8 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     storage: Storage = field(default_factory=Storage)
     activities: Mapping[str, ActivityPolicy] = field(default_factory=dict)
+    # Whether the cluster id is only derived: a data directory that has another one is right.
+    cluster_id_derived: bool = field(default=False, init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activities", MappingProxyType(dict(self.activities)))
@@ -206,28 +215,39 @@ class Config:
 
     @property
     def voters(self) -> tuple[Peer, ...]:
-        """All voters sorted by id; a cluster of one is its own only voter."""
-        if not self.peers:
+        """Those that the cluster is born with, sorted by id; a cluster of one is its own only
+        voter, and a node that joins is none."""
+        if not self.peers and not self.join:
             return (Peer(self.node_id, self.advertise_raft_addr),)
-        return tuple(sorted(self.peers, key=lambda peer: peer.id))
+        return tuple(sorted(self.peers or self.join, key=lambda peer: peer.id))
 
     def _check_identity(self) -> None:
         _check_id("node_id", self.node_id)
         if self.cluster_id:
             _check_id("cluster_id", self.cluster_id)
-        if not self.peers:
-            return
+        _check_peers("peers", self.peers)
+        _check_peers("join", self.join)
         ids = [peer.id for peer in self.peers]
-        for peer_id in ids:
-            _check_id("peers", peer_id)
-        if len(set(ids)) != len(ids):
-            raise ConfigError("peers", "an id stands twice")
-        if len({peer.raft for peer in self.peers}) != len(ids):
-            raise ConfigError("peers", "an address stands twice")
-        if len(ids) > MAX_VOTERS:
-            raise ConfigError("peers", f"at most {MAX_VOTERS} nodes; 3 or 5 are usual")
-        if self.node_id not in ids:
-            raise ConfigError("node_id", f"{self.node_id!r} is not in peers ({', '.join(ids)})")
+        if self.peers and self.join:
+            raise ConfigError(
+                "join", "either peers or join: a node is born with a cluster or joins"
+            )
+        if self.peers and self.node_id not in ids:
+            raise ConfigError(
+                "node_id",
+                f"{self.node_id!r} is not in peers ({', '.join(ids)}); "
+                "a node that is added later has join instead of peers",
+            )
+        if any(peer.id == self.node_id for peer in self.join):
+            raise ConfigError("join", f"names this node, {self.node_id}; name others, as peers do")
+        if self.join and self.raft_addr == DERIVED:
+            raise ConfigError(
+                "raft_addr", "needed with join: the address that `raftflow node add` was given"
+            )
+        if self.join and self.raft_addr.is_wildcard and self.advertise_raft_addr == DERIVED:
+            raise ConfigError(
+                "advertise_raft_addr", "needed with join where raft_addr is every interface"
+            )
 
     def _derive(self) -> None:
         own = next((peer.raft for peer in self.peers if peer.id == self.node_id), None)
@@ -235,6 +255,9 @@ class Config:
             object.__setattr__(self, "raft_addr", own or Address("127.0.0.1", 9233))
         if self.advertise_raft_addr == DERIVED and own:
             object.__setattr__(self, "advertise_raft_addr", own)
+        if self.join:
+            given = self.advertise_raft_addr
+            own = self.raft_addr if given == DERIVED else given
         for name in ("http_addr", "grpc_addr", "raft_addr", "metrics_addr"):
             if getattr(self, f"advertise_{name}") == DERIVED:
                 bound: Address = getattr(self, name)
@@ -243,11 +266,14 @@ class Config:
                     host = own.host if own else "127.0.0.1"
                 object.__setattr__(self, f"advertise_{name}", Address(host, bound.port))
         if not self.cluster_id:
-            object.__setattr__(self, "cluster_id", _derived_cluster_id(self.node_id, self.peers))
+            object.__setattr__(self, "cluster_id_derived", True)
+            if not self.join:  # which joins a cluster that has its id already
+                derived = _derived_cluster_id(self.node_id, self.peers)
+                object.__setattr__(self, "cluster_id", derived)
 
     def _check_addresses(self) -> None:
-        own = next(peer.raft for peer in self.voters if peer.id == self.node_id)
-        if self.advertise_raft_addr != own:
+        own = next((peer.raft for peer in self.voters if peer.id == self.node_id), None)
+        if own and self.advertise_raft_addr != own:
             raise ConfigError(
                 "advertise_raft_addr", f"must be this node's entry in peers, which is {own}"
             )
@@ -294,6 +320,18 @@ class Config:
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(name, f"must be one of {', '.join(allowed)}")
+
+
+def _check_peers(name: str, peers: tuple[Peer, ...]) -> None:
+    ids = [peer.id for peer in peers]
+    for peer_id in ids:
+        _check_id(name, peer_id)
+    if len(set(ids)) != len(ids):
+        raise ConfigError(name, "an id stands twice")
+    if len({peer.raft for peer in peers}) != len(ids):
+        raise ConfigError(name, "an address stands twice")
+    if len(ids) > MAX_VOTERS:
+        raise ConfigError(name, f"at most {MAX_VOTERS} nodes; 3 or 5 are usual")
 
 
 def _check_id(name: str, value: str) -> None:

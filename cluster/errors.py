@@ -34,6 +34,26 @@ class Overloaded(Exception):
         self.retry_after_ms = retry_after_ms
 
 
+class FeatureUnavailable(Exception):
+    """Refused before it was proposed: a member of the cluster would not understand it yet."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        feature: str,
+        needs_level: int,
+        level: int,
+        held_back_by: tuple[str, ...],
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.feature = feature
+        self.needs_level = needs_level
+        self.level = level
+        self.held_back_by = held_back_by
+
+
 class LeaseLost(Exception):
     """The lease is over. ``cancelled`` when the work is no longer wanted at all."""
 
@@ -48,6 +68,16 @@ class HistoryDamaged(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
+        self.message = message
+
+
+class MembershipRefused(Exception):
+    """The members stay as they are. ``reason`` is one of the error table; the message says why,
+    and what to do."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
         self.message = message
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,8 +103,11 @@ class Forwarder:
         watch: LeaderWatch,
         node_id: str,
         leader_wait_ms: int,
+        check: Callable[[Command], None] = lambda command: None,
     ) -> None:
+        """``check`` raises what refuses a command before anything is proposed."""
         self._consensus = consensus
+        self._check = check
         self._channel: PeerChannel = consensus.channel
         self._proposer = proposer
         self._watch = watch
@@ -117,10 +121,12 @@ class Forwarder:
     ) -> Answer:
         """Return the command's answer once it is applied. ``deadline_ms`` shortens the wait.
 
-        Raises Unavailable after the leader wait, with ``maybe_applied`` as it really is, and
-        Overloaded when the leader refused it for want of room. A caller that goes away takes its
-        call along, but not what a worker has done: that goes on to its end.
+        Raises Unavailable after the leader wait, with ``maybe_applied`` as it really is,
+        Overloaded when the leader refused it for want of room, and what ``check`` raises. A caller
+        that goes away takes its call along, but not what a worker has done: that goes on to its
+        end.
         """
+        self._check(command)
         wait = self._leader_wait if deadline_ms is None else deadline_ms / 1_000
         command_id = command_id or secrets.token_hex(12)
         call = _Attempt(

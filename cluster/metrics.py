@@ -163,6 +163,17 @@ class Metrics:
             "This node's wall clock against the median of the voters.",
             registry=registry,
         )
+        self.digest_compared = Gauge(
+            "workflowd_state_digest_compared_index",
+            "The newest log index at which another node's state was found equal to this one's.",
+            registry=registry,
+        )
+        self.digest_disputes = Gauge(
+            "workflowd_state_digest_disputes",
+            "Digests of other nodes that differed from this one's since it started: never more"
+            " than 0 on a healthy cluster.",
+            registry=registry,
+        )
         self._requests = Histogram(
             "workflowd_request_seconds",
             "API calls, by operation and gRPC code.",

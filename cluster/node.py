@@ -19,9 +19,11 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
+from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
+from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
@@ -31,6 +33,7 @@ from raftflow.cluster.dispatch import (
     HEARTBEAT_METHOD,
     Dispatch,
 )
+from raftflow.cluster.features import Levels
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
@@ -88,6 +91,7 @@ class Node:
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
         await self.consensus.start()
+        self._learn_level()
         self.duties.returns.born_index = self.consensus.status().last_index
         exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
@@ -125,6 +129,11 @@ class Node:
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
 
+    def _on_members(self, configuration: Configuration) -> None:
+        others = tuple(each for each in configuration.voters if each != self.config.node_id)
+        self.clock.follow(voters=len(configuration.voters), peers=others)
+        self.digests.follow(others)
+
     # ---- wiring ---------------------------------------------------------------------------------
 
     def _build_core(self, store: Store, claim: Claim) -> None:
@@ -139,23 +148,27 @@ class Node:
         )
         self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
         self.consensus.set_listener(self)
+        self.consensus.on_members(self._on_members)
         self.clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=self.consensus, clock=self.clock)
         self.digests = DigestExchange(
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
+            level_of=lambda peer: self.consensus.peers()[peer].feature_level,
         )
         self.checks = InvariantChecks(store=store, metrics=self.metrics, fatal=self.consensus.fatal)
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
         self.watch = LeaderWatch()
+        self.levels = Levels(members=self.consensus.peers)
         self.proposer = Proposer(
             consensus=self.consensus,
             clock=self.clock,
             node_id=self.config.node_id,
             limits=_engine_limits(self.config),
+            level=lambda: self.levels.level,
         )
         self.forwarder = Forwarder(
             consensus=self.consensus,
@@ -163,6 +176,7 @@ class Node:
             watch=self.watch,
             node_id=self.config.node_id,
             leader_wait_ms=self.config.leader_wait_ms,
+            check=self.levels.check,
         )
         self.reads = Reads(
             consensus=self.consensus,
@@ -221,6 +235,8 @@ class Node:
         self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
         for invariant in INVARIANTS:  # a series that is absent cannot be watched
             self.metrics.invariant_violations.labels(invariant)
+        self.metrics.digest_compared.set_function(lambda: self.digests.compared_index)
+        self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -235,6 +251,8 @@ class Node:
             metrics=self.metrics,
             clock=self.clock,
             checks=self.checks,
+            levels=self.levels,
+            digests=self.digests,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
         )
@@ -255,9 +273,14 @@ class Node:
 
         return stop
 
+    def _learn_level(self) -> None:
+        newest = self.consensus.newest_entry()
+        if newest is not None:
+            self.levels.saw_entry(entry_level(newest))
+
     async def _hand_over(self) -> None:
         consensus = self.consensus
-        if consensus.role is not Role.LEADER or len(self.config.voters) == 1:
+        if consensus.role is not Role.LEADER or len(consensus.configuration.voters) == 1:
             return
         if not await consensus.transfer_leadership(None):
             return
@@ -273,7 +296,9 @@ class Node:
         log.critical("node_ended", reason=str(error))
         exit_process(error)
 
-    def _count(self, applied: Applied, _batch: Batch) -> None:
+    def _count(self, applied: Applied, batch: Batch) -> None:
+        if batch.commands:
+            self.levels.saw_entry(batch.feature_level)
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:

@@ -17,7 +17,7 @@ from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, Command
+from raftflow.engine.commands import FEATURE_LEVEL, Batch, Command
 from raftflow.engine.limits import Limits
 from raftflow.engine.rejections import Answer
 
@@ -56,12 +56,20 @@ class Proposer:
     """Batches commands into entries while this node leads."""
 
     def __init__(
-        self, *, consensus: Consensus, clock: LogClock, node_id: str, limits: Limits
+        self,
+        *,
+        consensus: Consensus,
+        clock: LogClock,
+        node_id: str,
+        limits: Limits,
+        level: Callable[[], int] = lambda: FEATURE_LEVEL,
     ) -> None:
+        """``level`` is the cluster's feature level: what entries are written under."""
         self._consensus = consensus
         self._clock = clock
         self._node_id = node_id
         self._limits = limits
+        self._level = level
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._waiting: dict[str, list[_Pending]] = {}
@@ -77,6 +85,11 @@ class Proposer:
     def pending(self) -> int:
         """Commands waiting for a place in an entry or for their entry."""
         return len(self._pending) + len(self._waiting)
+
+    @property
+    def feature_level(self) -> int:
+        """What the next entry is written under."""
+        return self._level()
 
     async def submit(self, command_id: str, command: bytes) -> Answer:
         """Propose an encoded command and wait until it is applied.
@@ -199,6 +212,7 @@ class Proposer:
             term=term,
             node=self._node_id,
             limits=self._limits,
+            feature_level=self._level(),
         )
         try:
             proposed = self._consensus.propose(payload)

@@ -23,6 +23,7 @@ import structlog
 from raftflow.cluster.background import spawn
 from raftflow.cluster.codec.commands import decode_entry
 from raftflow.cluster.consensus.types import SnapshotManifest
+from raftflow.cluster.digest_ring import DigestRing
 from raftflow.cluster.store import AppliedState, CopyRefused, RowEncoder, Store
 from raftflow.cluster.working_set import DEFAULT_BOUNDS, CacheBounds, HotSet, Key, Wanted, keys_of
 from raftflow.engine.apply import Applied, apply, touched_keys
@@ -40,10 +41,6 @@ _AHEAD_BYTES = 8 << 20
 _SLICE_S = 0.004
 # Commands applied without a pause. Each piece rolls the digest once, so that all nodes must agree.
 PIECE_COMMANDS = 64
-
-# Digests are kept at every so many entries, to be compared with those of other nodes.
-MARK_EVERY = 64
-_MARKS_KEPT = 1_024
 
 Subscriber = Callable[[Applied, Batch], None]
 
@@ -91,11 +88,12 @@ class Replica:
         self._filling: asyncio.Task[None] | None = None
         self._compacted_index = 0
         self._checkpointed_at = time.monotonic()
-        self._marks: dict[int, bytes] = {}  # oldest first
+        self.digests = DigestRing()
         self._copies: dict[str, Path] = {}
         self._copy_number = 0
         self._hot = HotSet(store.catalog, settings.cache)
         self.applied = store.written
+        self.digests.restart(self.applied.index, self.applied.digest)
         shutil.rmtree(settings.snapshots, ignore_errors=True)
         store.on_progress(self._on_progress)
 
@@ -131,15 +129,6 @@ class Replica:
     @property
     def digest(self) -> bytes:
         return self.applied.digest
-
-    @property
-    def newest_mark(self) -> tuple[int, bytes] | None:
-        """The last index at which all nodes keep their digests, and this one's there."""
-        return next(reversed(self._marks.items()), None)
-
-    def digest_at(self, index: int) -> bytes | None:
-        """The digest at a mark; None when it is too old or not reached, or no mark."""
-        return self._marks.get(index)
 
     @property
     def catalog(self) -> Catalog:
@@ -283,8 +272,7 @@ class Replica:
         self._hot.unpin(queued.keys)
         self._queued_bytes -= len(queued.entry.payload)
         self.applied = after
-        if after.index % MARK_EVERY == 0:
-            self._mark(after)
+        self.digests.add(after.digest, encoder.parts)
         self._store.submit(encoder.close(after))
         for listener in self._subscribers:
             listener(applied, batch)
@@ -326,11 +314,6 @@ class Replica:
         replies = tuple([reply for part in parts for reply in part.replies])
         effects = tuple([effect for part in parts for effect in part.effects])
         return Applied(replies, effects, changes), state
-
-    def _mark(self, applied: AppliedState) -> None:
-        self._marks[applied.index] = applied.digest
-        if len(self._marks) > _MARKS_KEPT:
-            del self._marks[next(iter(self._marks))]
 
     def _wake_waiters(self) -> None:
         if not self._waiters:
@@ -405,7 +388,7 @@ class Replica:
             self._fill_sieve()
             waiting = [queued.entry for queued in self._queue]
             self._queue.clear()
-            self._marks.clear()
+            self.digests.restart(self.applied.index, self.applied.digest)
             self._queued_bytes = 0
             self._incoming = deque(
                 entry for entry in (*waiting, *self._incoming) if entry.index > manifest.index

@@ -14,9 +14,11 @@ from raftflow.engine.limits import USUAL_PRIORITY, Limits
 from raftflow.engine.retry import RetryPolicy
 
 # 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own).
-# An entry of level 1 means what it meant, row by row.
+# 3: entries of consensus may say who belongs to the cluster; commands mean what they meant.
+# An entry of a lower level means what it meant, row by row.
 RELEASE_0_2 = 2
-FEATURE_LEVEL = 2
+RELEASE_0_3 = 3
+FEATURE_LEVEL = RELEASE_0_3
 
 
 class IdReusePolicy(IntEnum):

@@ -25,7 +25,9 @@ log = structlog.get_logger("raftflow.api")
 NAMESPACE_HEADER = "X-Workflowd-Namespace"
 # By operation, as both APIs name it. What is in neither works within a namespace.
 OPEN = frozenset({"Health", "Ready", "DescribeApi"})
-WHOLE_CLUSTER = frozenset({"CreateNamespace", "UpdateNamespace", "ListNamespaces"})
+WHOLE_CLUSTER = frozenset(
+    {"CreateNamespace", "UpdateNamespace", "ListNamespaces", "AddNode", "RemoveNode"}
+)
 _SCHEME = "bearer"
 _SHORTEST = 16
 

@@ -301,7 +301,10 @@ def decision_answer(
 
 def error_metadata(error: ApiError) -> dict[str, str]:
     """The details of google.rpc.ErrorInfo."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in error.details.items()
-    }
+    return {name: _metadatum(value) for name, value in error.details.items()}
+
+
+def _metadatum(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -41,6 +41,7 @@ PATHS: Mapping[str, Methods] = {
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
     "/api/cluster": {"GET": node.CLUSTER},
+    "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",
@@ -65,6 +66,7 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "unpause": {"POST": steering.UNPAUSE},
     },
     "/api/namespaces": {"": {"PUT": node.UPDATE_NAMESPACE}},
+    "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
 }
 
 

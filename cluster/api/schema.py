@@ -24,6 +24,21 @@ ID: Schema = {
     "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
 }
 TOKEN: Schema = {**ID, "maxLength": MAX_TOKEN_BYTES}
+# These become file names and metric labels.
+NODE_ID: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 64,
+    "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+    "example": "n4",
+}
+NODE_ADDRESS: Schema = {
+    "type": "string",
+    "minLength": 3,
+    "maxLength": 512,
+    "description": "Its Raft port as the other nodes reach it: `host:port` or `[v6]:port`.",
+    "example": "10.0.0.4:9233",
+}
 # An absent id may also be written as "".
 OPTIONAL_ID: Schema = {**ID, "minLength": 0, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
 REQUEST_ID: Schema = {

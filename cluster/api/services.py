@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
+from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
 from raftflow.engine.commands import Batch, Command, EagerPoll
@@ -79,9 +80,6 @@ class Replica(Protocol):
     def digest(self) -> bytes: ...
 
     @property
-    def newest_mark(self) -> tuple[int, bytes] | None: ...
-
-    @property
     def catalog(self) -> Catalog: ...
 
     @property
@@ -138,6 +136,20 @@ class Consensus(Protocol):
     def peers(self) -> Mapping[str, Any]: ...
 
 
+class Members(Protocol):
+    """Any node's way to change who belongs to the cluster; each returns the index of the entry.
+    Raises MembershipRefused or Unavailable."""
+
+    async def add(self, member_id: str, raft: str) -> int: ...
+
+    async def remove(self, member_id: str) -> int: ...
+
+
+class Digests(Protocol):
+    @property
+    def compared_index(self) -> int: ...
+
+
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
@@ -162,6 +174,9 @@ class NodeServices:
     metrics: Metrics
     clock: Clock
     checks: Checks
+    levels: Levels
+    members: Members
+    digests: Digests
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

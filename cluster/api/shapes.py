@@ -27,6 +27,7 @@ _ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
+_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "removed"]}
 
 
 def _shape(required: Mapping[str, Schema], **optional: Schema) -> Schema:
@@ -97,6 +98,10 @@ SHAPES: Mapping[str, Schema] = {
         cancelled=FLAG,
         run_id=TEXT,
         cause=TEXT,
+        feature=TEXT,
+        needs_level=COUNT,
+        level=COUNT,
+        held_back_by=array(TEXT),
     ),
     "Started": _shape({"workflow_id": ID, "run_id": TEXT, "started": FLAG}),
     "RunSummary": _shape(_SUMMARY, closed_at=TIME),
@@ -243,12 +248,15 @@ SHAPES: Mapping[str, Schema] = {
             "node": TEXT,
             "leader": _OPTIONAL_TEXT,
             "term": COUNT,
+            "feature_level": COUNT,
+            "configuration_index": COUNT,
             "nodes": array(ref("Node")),
             "elections": array(ref("Election")),
-        }
+        },
+        pending_change=_OPTIONAL_TEXT,
     ),
     "Node": _shape(
-        {"id": TEXT, "role": TEXT, "connected": FLAG},
+        {"id": TEXT, "role": TEXT, "connected": FLAG, "member": _MEMBER},
         http=TEXT,
         grpc=TEXT,
         raft=TEXT,
@@ -260,18 +268,23 @@ SHAPES: Mapping[str, Schema] = {
         lag=_OPTIONAL_COUNT,
         last_contact_ms=_OPTIONAL_COUNT,
         state_digest=_OPTIONAL_TEXT,
+        digest_compared_index=_OPTIONAL_COUNT,
         first_index=_OPTIONAL_COUNT,
         snapshot_index=_OPTIONAL_COUNT,
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
-        digest_mark={"type": ["object", "null"], "description": "The newest digest all keep."},
         clock_skew_ms={"type": ["integer", "null"]},
         peers={"type": ["object", "null"], "description": "Its setting `peers`: id to address."},
         invariants={
             "type": ["object", "null"],
             "description": "What its background checks looked at, and the first that do not hold.",
         },
+        feature_level=_OPTIONAL_COUNT,
+        incarnation=_OPTIONAL_TEXT,
+    ),
+    "MemberChanged": _shape(
+        {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT
     ),
     "Election": _shape({"at": TIME, "term": COUNT, "leader": _OPTIONAL_TEXT, "reason": TEXT}),
 }

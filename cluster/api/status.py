@@ -8,7 +8,14 @@ from typing import Any
 
 import grpc
 
-from raftflow.cluster.errors import HistoryDamaged, LeaseLost, Overloaded, Unavailable
+from raftflow.cluster.errors import (
+    FeatureUnavailable,
+    HistoryDamaged,
+    LeaseLost,
+    MembershipRefused,
+    Overloaded,
+    Unavailable,
+)
 from raftflow.engine.rejections import Reason, Rejection
 
 ERROR_DOMAIN = "workflowd"
@@ -52,6 +59,10 @@ TABLE: dict[str, Situation] = {
     "LIMIT_EXCEEDED": Situation(400, _C.INVALID_ARGUMENT),
     "UNREADABLE": Situation(500, _C.DATA_LOSS),
     # The node and the cluster.
+    "NODE_EXISTS": Situation(409, _C.ALREADY_EXISTS),
+    "NODE_NOT_FOUND": Situation(404, _C.NOT_FOUND),
+    "MEMBERSHIP_REFUSED": Situation(409, _C.FAILED_PRECONDITION),
+    "FEATURE_UNAVAILABLE": Situation(409, _C.FAILED_PRECONDITION),
     "HISTORY_DAMAGED": Situation(500, _C.DATA_LOSS),
     "OVERLOADED": Situation(429, _C.RESOURCE_EXHAUSTED),
     "UNAVAILABLE": Situation(503, _C.UNAVAILABLE),
@@ -121,6 +132,17 @@ def of_exception(error: Exception) -> ApiError | None:
                 maybe_applied=False,
                 retry_after_ms=error.retry_after_ms,
             )
+        case FeatureUnavailable():
+            return ApiError(
+                "FEATURE_UNAVAILABLE",
+                error.message,
+                feature=error.feature,
+                needs_level=error.needs_level,
+                level=error.level,
+                held_back_by=list(error.held_back_by),
+            )
+        case MembershipRefused():
+            return ApiError(error.reason, error.message)
         case LeaseLost():
             return ApiError("LEASE_LOST", error.message, cancelled=error.cancelled)
         case HistoryDamaged():

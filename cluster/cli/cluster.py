@@ -31,8 +31,13 @@ def status(client: Client, printer: Printer) -> None:
             f"cluster {state['cluster_id']}  leader {state.get('leader') or 'none'}  "
             f"term {state['term']}  (as {state['node']} sees it)"
         )
+        if state.get("pending_change"):
+            printer.note(f"pending: {state['pending_change']}")
         printer.rows(
-            ("node", "role", "term", "commit", "applied", "lag", "contact", "version", "http"),
+            (
+                *("node", "role", "member", "term", "commit", "applied", "lag", "contact"),
+                *("version", "level", "incarnation", "http"),
+            ),
             [_row(node, state["node"]) for node in state["nodes"]],
         )
     if not state.get("leader"):
@@ -45,11 +50,14 @@ def _row(node: dict[str, Any], answering: str) -> tuple[Any, ...]:
     return (
         node["id"],
         node["role"],
+        node.get("member"),
         node.get("term"),
         node.get("commit_index"),
         node.get("applied_index"),
         node.get("lag"),
         "lost" if silent else None if contact is None else f"{contact} ms",
         node.get("version") or None,
+        node.get("feature_level"),
+        (node.get("incarnation") or "")[:8] or None,
         node.get("http"),
     )

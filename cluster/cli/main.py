@@ -12,6 +12,7 @@ from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
 from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
+from raftflow.cluster.cli.node import node
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, doctor, history, log):
+for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log):
     cli.add_command(command)
 
 

@@ -157,6 +157,11 @@ def encode_entry(
     return message.SerializeToString()
 
 
+def entry_level(payload: bytes) -> int:
+    """The feature level under which an entry was written. Raises DecodeError."""
+    return pb.Entry.FromString(payload).feature_level
+
+
 def decode_entry(index: int, term: int, payload: bytes) -> c.Batch:
     """Read a committed entry. The no-op of a new term (no payload) is a batch without commands,
     whose time is that of the batch before it: it says 0."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Any, NoReturn, TypeVar, cast
@@ -27,12 +27,27 @@ from pysyncobj import syncobj as engine
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
+from raftflow.cluster.consensus.configurations import (
+    CONFIGURATION,
+    REGULAR,
+    Configurations,
+    Held,
+)
+from raftflow.cluster.consensus.electorate import Electorate
 from raftflow.cluster.consensus.journal_adapter import JournalAdapter, installed
+from raftflow.cluster.consensus.membership import (
+    Configuration,
+    MembershipError,
+    decode,
+    encode,
+    step_problem,
+)
 from raftflow.cluster.consensus.prevote import PreVote, would_vote
 from raftflow.cluster.consensus.progress import LONG_AGO, Following, Mode, Progress
 from raftflow.cluster.consensus.readindex import Done, ForwardedReads, LeaderReads
 from raftflow.cluster.consensus.types import (
     Callbacks,
+    ChangeRefused,
     ConsensusBroken,
     ConsensusStatus,
     Counters,
@@ -78,8 +93,6 @@ REVIEWED_SOURCES = {
     "_SyncObj__onLeaderChanged": "53b7685e1d897887",
 }
 
-REGULAR = b"\x00"
-NO_OP = b"\x01"
 BATCH_BYTES = 1 << 20
 BATCHES_IN_FLIGHT = 2
 DELIVER_BYTES = 1 << 20
@@ -118,7 +131,7 @@ def _fail_stop(method: Method) -> Method:
     def guarded(self: _SyncObj, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
-        except NotLeader:
+        except (NotLeader, ChangeRefused):
             raise
         except Exception as error:  # noqa: BLE001
             self.callbacks.fatal(error)
@@ -131,7 +144,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self,
         *,
         node_id: str,
-        voters: Sequence[str],
+        incarnation: str,
+        configuration: Configuration,
+        configuration_index: int,
         journal: Journal,
         hard_state: HardState,
         transport: Transport,
@@ -139,19 +154,25 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         applied_term: int,
         callbacks: Callbacks,
         timing: Timing,
+        first_seen: Mapping[str, str] | None = None,
     ) -> None:
-        """`applied_index` and `applied_term` name the last entry that the store holds durably."""
-        if node_id not in voters or len(set(voters)) != len(voters):
-            raise ValueError("node_id must be one of the voters, and voters must differ")
+        """`applied_index` and `applied_term` name the last entry that the store holds durably;
+        `configuration` is the newest that is known to be committed, at its index: the log goes on
+        from there. This node need not belong to it. `first_seen` tells the incarnation of peers
+        for which it records none; it may grow.
+        """
+        if not configuration.voters:
+            raise ValueError("a cluster has voters")
         self.callbacks = callbacks
         self._id = node_id
+        self._incarnation = incarnation
+        self._first_seen = {} if first_seen is None else first_seen
         self._journal = journal
         self._heartbeat = timing.heartbeat_ms / 1000
         self._election_min = timing.election_min_ms / 1000
         self._election_max = timing.election_max_ms / 1000
-        self._majority = len(voters) // 2 + 1
-        self._peers = {name: Progress(Node(name)) for name in sorted(voters) if name != node_id}
-        self._pre_vote = PreVote(node_id, voters)
+        self._peers: dict[str, Progress] = {}
+        self._pre_vote = PreVote()
         self._voted_for_us: set[str] = set()
         self._leader_contact = LONG_AGO
         self._last_tick = engine.monotonicTime()
@@ -164,14 +185,17 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._transfer_until = 0.0
         self._transfer_asked = False
         self._following = Following()
-        self._reads = LeaderReads(self._majority - 1)
+        self._reads = LeaderReads(self._confirmed_round)
         self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
         _align(journal, applied_index, applied_term)
+        self._configurations = Configurations(configuration_index, configuration)
+        self._leaving_until = LONG_AGO
+        self._read_configurations()
         adapter = JournalAdapter(journal, hard_state)
         with installed(adapter):
             super().__init__(
                 Node(node_id),
-                [peer.node for peer in self._peers.values()],
+                [],  # Row 21: who belongs to the cluster is ours to know, and changes.
                 _settings(timing),
                 nodeClass=Node,
                 transport=transport,
@@ -179,8 +203,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         # Row 9: what is applied is what the store says; row 8: nothing else counts as committed.
         self.__raftLastApplied = applied_index
         self.__raftCommitIndex = min(applied_index, journal.last_index)
-        if not self._peers:
-            self.__raftElectionDeadline = 0.0
+        self._adopt_configuration()
+        if self._electorate.agreed(self._itself()):
+            self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
 
@@ -212,14 +237,50 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """What the leader said, be our log that far or not."""
         return max(self.commit_index, self._following.commit)
 
+    @property
+    def configuration(self) -> Held:
+        """The one in force: the newest in the log."""
+        return self._configurations.newest
+
+    @property
+    def committed_configuration(self) -> Held:
+        return self._configurations.committed
+
     @_fail_stop
     def propose(self, payload: bytes) -> Proposed:
         """Leadership is checked and the entry appended in one step; tick() sends it."""
         if self.__raftState != LEADER or self._transfer_to is not None:
             raise NotLeader(self.leader if self.__raftState != LEADER else None)
-        entry = LogEntry(
-            self._journal.last_index + 1, self.__raftCurrentTerm, REGULAR + bytes(payload)
-        )
+        return self._append_own(REGULAR + bytes(payload))
+
+    @_fail_stop
+    def change(self, configuration: Configuration) -> Proposed:
+        """Row 21: the next configuration, in force at once. Raises ChangeRefused, NotLeader."""
+        if self.__raftState != LEADER:
+            raise NotLeader(self.leader)
+        newest = self._configurations.newest
+        if self._transfer_to is not None:
+            raise ChangeRefused("leadership is being handed over")
+        if self._configurations.open:
+            raise ChangeRefused(f"the configuration of entry {newest.index} is not committed yet")
+        if not self._leads_surely():
+            # What an older leader began could be committed behind our back otherwise.
+            raise ChangeRefused(f"no entry of term {self.term} is committed yet")
+        problem = step_problem(newest.configuration, configuration)
+        if problem is not None:
+            raise ChangeRefused(problem)
+        raw = encode(configuration)
+        try:
+            decode(raw)
+        except MembershipError as error:
+            raise ChangeRefused(str(error)) from None
+        proposed = self._append_own(CONFIGURATION + raw)
+        self._configurations.append([self._journal.entry(proposed.index)])
+        self._reconfigure()
+        return proposed
+
+    def _append_own(self, payload: bytes) -> Proposed:
+        entry = LogEntry(self._journal.last_index + 1, self.__raftCurrentTerm, payload)
         self._journal.append([entry])
         self._counters.entries_proposed += 1
         self.callbacks.wants_flush()
@@ -248,21 +309,33 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     @_fail_stop
     def snapshot_ready(self, peer: str, manifest: SnapshotManifest) -> None:
-        progress = self._peers[peer]
+        progress = self._peer(peer)
         if (
             self.__raftState == LEADER
             and progress.mode == Mode.SNAPSHOT
             and manifest.index >= self._journal.prev_index
         ):
-            progress.offer = manifest
+            # Newer than the snapshot, perhaps; but committed, and its entry may be compacted.
+            held = self._configurations.committed
+            progress.offer = replace(
+                manifest, configuration=held.configuration, configuration_index=held.index
+            )
             progress.sent_at = LONG_AGO
 
     @_fail_stop
-    def snapshot_installed(self, index: int, term: int) -> None:
-        """The store now holds, durably, everything up to this entry (row 9)."""
+    def snapshot_installed(self, index: int, term: int, held: Held | None = None) -> None:
+        """The store now holds, durably, everything up to this entry (row 9); `held` is the
+        configuration that came with it, on disk already (row 21)."""
         if index <= self.__raftLastApplied:
             return
-        _align(self._journal, index, term)
+        before = self._configurations.newest
+        if _align(self._journal, index, term):
+            self._configurations.forget()
+        self._settle_configurations(index)
+        if held is not None:
+            self._configurations.install(held)
+        if self._configurations.newest is not before:
+            self._reconfigure()
         self.__raftLastApplied = index
         self.__raftCommitIndex = max(self.__raftCommitIndex, index)
         # A snapshot holds committed entries only, and every leader has those.
@@ -295,12 +368,12 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Stop taking proposals, let `to` (or the best follower) catch up, make it campaign."""
         if self.__raftState != LEADER or self._transfer_to is not None:
             return False
-        if to is None:
-            connected = [name for name, peer in self._peers.items() if peer.connected]
-            if not connected:
-                return False
-            to = max(connected, key=lambda name: self._peers[name].match_index)
-        if to not in self._peers or not self._peers[to].connected:
+        heirs = [
+            name for name, peer in self._peers.items() if peer.connected and self._counts(name)
+        ]
+        if to is None and heirs:
+            to = max(heirs, key=lambda name: self._peers[name].match_index)
+        if to is None or to not in heirs:
             return False
         self._transfer_to = to
         self._transfer_until = engine.monotonicTime() + self._election_max
@@ -330,8 +403,10 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 next_index=peer.next_index if leads else 0,
                 last_contact_s=now - peer.last_contact if leads else None,
                 mode=peer.mode.value if leads else "",
+                voter=name in self._electorate.voters,
             )
-            for name, peer in self._peers.items()
+            for name, peer in sorted(self._peers.items())
+            if peer.member
         }
         heard = leads or self._leader_contact > LONG_AGO
         return ConsensusStatus(
@@ -349,6 +424,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             peers=peers,
             elections=tuple(self._elections),
             counters=replace(self._counters),
+            configuration=self._configurations.newest.configuration,
+            configuration_index=self._configurations.newest.index,
+            committed_configuration_index=self._configurations.committed.index,
         )
 
     # --------------------------------------------------------------------------------- the tick
@@ -368,6 +446,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.__applyLogEntries()
         if self.__raftState == LEADER:
             self._drive_transfer(now)
+        if self.__raftState == LEADER:
             self.__sendAppendEntries()
         else:
             self._send_reply(now)
@@ -376,13 +455,19 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _check_deadlines(self, now: float) -> None:
         if self.__raftState == LEADER:
-            heard = sum(
-                now - peer.last_contact <= self._election_max for peer in self._peers.values()
-            )
-            if heard + 1 < self._majority:
+            heard = {
+                name
+                for name, peer in self._peers.items()
+                if now - peer.last_contact <= self._election_max and self._counts(name)
+            }
+            if not self._electorate.agreed(heard | self._itself()):
                 self._step_down("no contact with a majority")
         elif self.__raftElectionDeadline < now:
-            if self.__transferInProgress:
+            if not self._may_campaign():
+                self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+                self.__transferInProgress = False
+                self.__raftLeader = None
+            elif self.__transferInProgress:
                 self._reason = "leadership transfer"
                 self._campaign(now)
             else:
@@ -394,7 +479,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.__raftLeader = None
         self._reason = self._reason or "no word from a leader"
         self._counters.pre_votes += 1
-        self._pre_vote.start(self.__raftCurrentTerm + 1)
+        self._pre_vote.start(self.__raftCurrentTerm + 1, self._itself())
         self._broadcast(
             {
                 "type": "pre_vote",
@@ -403,7 +488,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 "last_log_term": self._journal.last_term,
             }
         )
-        if self._pre_vote.won:
+        if self._pre_vote.won(self._electorate):
             self._campaign(now)
 
     def _campaign(self, now: float) -> None:
@@ -417,7 +502,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self.__raftLeader = None
         self.__setState(CANDIDATE)
         self.__setCurrentTerm(self.__raftCurrentTerm + 1, self._id)
-        self.__votesCount = 1
+        self._voted_for_us = self._itself()
         self._broadcast(
             {
                 "type": "request_vote",
@@ -426,7 +511,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 "last_log_term": self._journal.last_term,
             }
         )
-        if self._majority == 1:
+        if self._electorate.agreed(self._voted_for_us):
             self.__onBecomeLeader()
 
     def _jitter(self) -> float:
@@ -467,6 +552,98 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self._reason = ""
         self.callbacks.on_role(ROLES[state], term, leader)
 
+    # -------------------------------------------------------------------------- who belongs (21)
+
+    def _peer(self, name: str) -> Progress:
+        """Whoever speaks to us, a member or not: our log may not know yet, or no longer."""
+        if name not in self._peers:
+            self._peers[name] = Progress(Node(name))
+        return self._peers[name]
+
+    def _counts(self, name: str) -> bool:
+        return self._electorate.counts(name, self._peer(name).incarnation)
+
+    def _itself(self) -> set[str]:
+        """This node, if it counts: it may be a learner, removed, or back without its disk."""
+        return {self._id} if self._electorate.counts(self._id, self._incarnation) else set()
+
+    def _may_campaign(self) -> bool:
+        """A voter, or one whose removal may yet be undone: others may need its longer log, which
+        has the entry that removes it (Raft dissertation §4.2.2)."""
+        if self._itself():
+            return True
+        before = self._configurations.committed.configuration
+        return self._configurations.open and Electorate(before, self._first_seen).counts(
+            self._id, self._incarnation
+        )
+
+    def _read_configurations(self) -> None:
+        """What the log says after the configuration that it goes on from."""
+        journal = self._journal
+        start = max(self._configurations.committed.index, journal.prev_index) + 1
+        while start <= journal.last_index:
+            entries = journal.entries(start, journal.last_index + 1, BATCH_BYTES)
+            self._configurations.append(entries)
+            start = entries[-1].index + 1
+
+    def _reconfigure(self) -> None:
+        """Row 21: an entry brought another configuration, or took one back."""
+        self._adopt_configuration()
+        newest = self._configurations.newest
+        log.info(
+            "configuration_adopted",
+            node=self._id,
+            index=newest.index,
+            voters=sorted(self._electorate.voters),
+            members=[member.id for member in newest.configuration.members],
+        )
+        self._reads.confirm()
+        self.callbacks.on_configuration(
+            newest.index, newest.configuration, not self._configurations.open
+        )
+
+    def _adopt_configuration(self) -> None:
+        """The newest configuration is in force, committed or not."""
+        newest = self._configurations.newest
+        self._electorate = Electorate(newest.configuration, self._first_seen)
+        now = engine.monotonicTime()
+        leads = self.__raftState == LEADER
+        members = {member.id for member in newest.configuration.members} - {self._id}
+        for name in sorted(members):
+            self._peer(name)
+        for name, peer in self._peers.items():
+            joins, peer.member = name in members and not peer.member, name in members
+            peer.leaving = self._removed_by(peer) if leads else 0
+            if joins and leads:
+                peer.lead(next_index=self._journal.last_index + 1, now=now)
+        self._leaving_until = float("inf")
+
+    def _removed_by(self, peer: Progress) -> int:
+        """The index of the entry that removes this peer, which is to be told."""
+        before = self._configurations.committed.configuration
+        if not peer.member and before.find(str(peer.node.id)) is not None:
+            return self._configurations.newest.index
+        return 0 if peer.member else peer.leaving
+
+    def _is_being_told(self, peer: Progress, now: float) -> bool:
+        """A removed member still gets the entry that removes it, and that it is committed."""
+        told = min(peer.match_index, peer.sent_commit) >= peer.leaving
+        if told or now > self._leaving_until:
+            peer.leaving = 0
+        return peer.leaving > 0
+
+    def _settle_configurations(self, commit: int) -> None:
+        """Row 21: the surroundings write it down before its entry may be compacted."""
+        for held in self._configurations.commit(commit):
+            self._leaving_until = engine.monotonicTime() + self._election_max
+            log.info("configuration_committed", node=self._id, index=held.index)
+            self.callbacks.on_configuration(held.index, held.configuration, True)
+
+    def _confirmed_round(self, echoed: Mapping[str, int], own: int) -> int:
+        """Row 15: the newest read round that a majority has answered."""
+        rounds = {name: round_ for name, round_ in echoed.items() if self._counts(name)}
+        return self._electorate.reached(rounds | dict.fromkeys(self._itself(), own))
+
     # ------------------------------------------------------------------------------ PySyncObj's
 
     def __setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
@@ -474,7 +651,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         assert term >= self.__raftCurrentTerm
         if term != self.__raftCurrentTerm:
             self._following = Following()
-            self._voted_for_us = {self._id}
+            self._voted_for_us = set()
             self._leader_contact = LONG_AGO
         super().__setCurrentTerm(term, votedForNodeId)
 
@@ -492,11 +669,12 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Rows 6, 8: progress starts from nothing, and the commit index from what is verified."""
         self._pre_vote.stop()
         self._transfer_to = None
-        self._reads = LeaderReads(self._majority - 1)
+        self._reads = LeaderReads(self._confirmed_round)
         self.__raftCommitIndex = min(self.__raftCommitIndex, self._journal.last_index)
         now = engine.monotonicTime()
         for peer in self._peers.values():
             peer.lead(next_index=self._journal.last_index + 1, now=now)
+            peer.leaving = self._removed_by(peer)
         super().__onBecomeLeader()
         self.callbacks.wants_flush()
 
@@ -504,7 +682,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Row 6: what was under way is lost. What was acknowledged is only a guess of where to go
         on: the process may have come back with an older disk, or none."""
         super().__onNodeConnected(node)
-        peer = self._peers[node.id]
+        peer = self._peer(node.id)
+        peer.incarnation = getattr(node, "incarnation", "")
         peer.connected = True
         peer.reconnect()
 
@@ -512,7 +691,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def __onNodeDisconnected(self, node: Node) -> None:
         """Row 14: a lost leader is noticed at once."""
         super().__onNodeDisconnected(node)
-        peer = self._peers[node.id]
+        peer = self._peer(node.id)
         peer.connected = False
         peer.offer = None
         self.peer_lost(node.id)
@@ -535,8 +714,6 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     @_fail_stop
     def __onMessageReceived(self, node: Node, message: Message) -> None:
         """Rows 3, 4, 5, 6, 7, 13, 14, 15: every message is checked before PySyncObj sees it."""
-        if node.id not in self._peers:
-            return
         self._counters.messages_received += 1
         _HANDLERS[message["type"]](self, node, message)
         self._observe()
@@ -547,13 +724,22 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         super().__onMessageReceived(node, message)
 
     def _on_vote(self, node: Node, message: Message) -> None:
-        """Row 13: a voter counts once a term."""
-        if message["term"] == self.__raftCurrentTerm and node.id not in self._voted_for_us:
+        """Rows 13, 20, 21: a voter counts once a term, on the disk that we know it by."""
+        if (
+            message["term"] == self.__raftCurrentTerm
+            and self.__raftState == CANDIDATE
+            and self._counts(node.id)
+        ):
             self._voted_for_us.add(node.id)
-            super().__onMessageReceived(node, message)
+            if self._electorate.agreed(self._voted_for_us):
+                self.__onBecomeLeader()
 
     def _on_timeout_now(self, node: Node, message: Message) -> None:
-        if message["term"] == self.__raftCurrentTerm and self.__raftState == FOLLOWER:
+        if (
+            message["term"] == self.__raftCurrentTerm
+            and self.__raftState == FOLLOWER
+            and self._may_campaign()
+        ):
             super().__onMessageReceived(node, message)
 
     def _on_pre_vote(self, node: Node, message: Message) -> None:
@@ -572,7 +758,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             "asked_term": message["term"],
             "granted": granted,
         }
-        self._send(self._peers[node.id], reply)
+        self._send(self._peer(node.id), reply)
 
     def _on_pre_vote_reply(self, node: Node, message: Message) -> None:
         now = engine.monotonicTime()
@@ -582,13 +768,13 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             if again:
                 self._pre_vote.stop()
                 self.__raftElectionDeadline = now + self._jitter()
-        elif message["granted"]:
+        elif message["granted"] and self._counts(node.id):
             self._pre_vote.granted(node.id, asked_term=message["asked_term"])
-            if self._pre_vote.won and self.__raftState != LEADER:
+            if self._pre_vote.won(self._electorate) and self.__raftState != LEADER:
                 self._campaign(now)
 
     def _on_read_request(self, node: Node, message: Message) -> None:
-        peer, request_id = self._peers[node.id], message["id"]
+        peer, request_id = self._peer(node.id), message["id"]
 
         def reply(index: int | None) -> None:
             answer = {"type": "read_reply", "term": self.term, "id": request_id}
@@ -607,7 +793,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _on_append(self, node: Node, message: Message) -> None:
         term = message["term"]
         if term < self.__raftCurrentTerm:
-            self._reply(self._peers[node.id])  # Row 13: a stale leader learns the newer term.
+            self._reply(self._peer(node.id))  # Row 13: a stale leader learns the newer term.
             return
         if term == self.__raftCurrentTerm and self.__raftState == LEADER:
             raise ConsensusBroken(f"{node.id} also leads in term {term}")
@@ -667,9 +853,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         )
 
     def _store(self, entries: list[LogEntry]) -> None:
-        """Row 4: only what conflicts is cut off, and never what is committed."""
+        """Rows 4, 21: only what conflicts is cut off, and never what is committed; configurations
+        come and go with their entries."""
         journal = self._journal
         last = journal.last_index
+        configuration = self._configurations.newest
         for position, entry in enumerate(entries):
             if entry.index > last:
                 fresh = entries[position:]
@@ -679,11 +867,15 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                     raise ConsensusBroken(f"the leader overwrites committed entry {entry.index}")
                 log.warning("log_truncated", node=self._id, first=entry.index, last=last)
                 journal.truncate_from(entry.index)
+                self._configurations.truncate_from(entry.index)
                 fresh = entries[position:]
                 break
         else:
             return
         journal.append(fresh)
+        self._configurations.append(fresh)
+        if self._configurations.newest is not configuration:
+            self._reconfigure()
         self._counters.entries_received += len(fresh)
         self._counters.payload_bytes_received += sum(len(entry.payload) for entry in fresh)
         self.callbacks.wants_flush()
@@ -701,7 +893,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if self._following.conflict is not None:
             hint = min(hint, self._following.conflict - 1)
         self._reply(
-            self._peers[node.id],
+            self._peer(node.id),
             next_index=hint + 1,
             rejected=prev,
             hint_term=journal.term(hint) or 0,
@@ -728,7 +920,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             return
         durable = min(self._following.verified, self._journal.flushed_index)
         self._reply(
-            self._peers[self.__raftLeader.id],
+            self._peer(self.__raftLeader.id),
             success=durable >= 0,
             next_index=max(durable, 0) + 1,
             received=max(self._following.verified, 0),
@@ -770,7 +962,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             return
         request_id = reads.send(deadline_s=now + self._election_max)
         request = {"type": "read_request", "term": self.__raftCurrentTerm, "id": request_id}
-        if not self._send(self._peers[leader.id], request):
+        if not self._send(self._peer(leader.id), request):
             reads.answered(request_id, None)
 
     # ----------------------------------------------------------------------------------- leader
@@ -782,7 +974,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             return
         if message["term"] < self.__raftCurrentTerm or self.__raftState != LEADER:
             return
-        peer = self._peers[node.id]
+        peer = self._peer(node.id)
         peer.last_contact = engine.monotonicTime()
         self._reads.echo(node.id, message["round"])
         if message["success"]:
@@ -824,17 +1016,20 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         peer.probe(max(hint, peer.match_index) + 1)
 
     def _advance_commit(self) -> None:
-        """Rows 2, 8: what a majority has on disk, ourselves included, in this term (§5.4.2)."""
-        durable = [peer.match_index for peer in self._peers.values()]
-        durable.append(self._journal.flushed_index)
-        durable.sort(reverse=True)
-        index = durable[self._majority - 1]
+        """Rows 2, 8, 20, 21: what a majority of the newest configuration has on disk, ourselves
+        included if we vote, in this term (§5.4.2)."""
+        durable = {
+            name: peer.match_index for name, peer in self._peers.items() if self._counts(name)
+        }
+        durable |= dict.fromkeys(self._itself(), self._journal.flushed_index)
+        index = self._electorate.reached(durable)
         if index > self.__raftCommitIndex and self._journal.term(index) == self.__raftCurrentTerm:
             self.__raftCommitIndex = index
 
     def __applyLogEntries(self) -> bool:
         """Row 11: committed entries are handed over, in slices, and cannot fail."""
         commit = self.__raftCommitIndex
+        self._settle_configurations(commit)
         if commit <= self.__raftLastApplied:
             return False
         until = engine.monotonicTime() + DELIVER_SECONDS
@@ -842,7 +1037,14 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             entries = self._journal.entries(self.__raftLastApplied + 1, commit + 1, DELIVER_BYTES)
             self.__raftLastApplied = entries[-1].index
             self.callbacks.on_commit(
-                [LogEntry(entry.index, entry.term, entry.payload[1:]) for entry in entries]
+                [
+                    LogEntry(
+                        entry.index,
+                        entry.term,
+                        entry.payload[1:] if entry.payload[:1] == REGULAR else b"",
+                    )
+                    for entry in entries
+                ]
             )
             if engine.monotonicTime() > until:
                 break
@@ -854,7 +1056,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self._reads.open_round(self.__raftCommitIndex)
         now = engine.monotonicTime()
         for peer in self._peers.values():
-            if peer.connected:
+            if peer.connected and (peer.member or self._is_being_told(peer, now)):
                 self._send_to(peer, now)
 
     def _leads_surely(self) -> bool:
@@ -940,12 +1142,20 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             peer.sent_at, peer.sent_round = now, self._reads.round
 
     def _drive_transfer(self, now: float) -> None:
+        # Row 21: a leader that its own change removed makes the best voter campaign, and goes.
+        removed = not self._configurations.open and not self._itself()
+        if removed and self._transfer_to is None:
+            self.transfer_leadership(None)
+        if removed and (self._transfer_to is None or self._transfer_asked):
+            self._step_down("no voter any more")
         if self._transfer_to is None:
             return
-        peer = self._peers[self._transfer_to]
+        peer = self._peer(self._transfer_to)
         if now >= self._transfer_until or not peer.connected:
             log.info("leadership_transfer_abandoned", node=self._id, to=self._transfer_to)
             self._transfer_to = None
+            if removed:
+                self._step_down("no voter any more")
         elif peer.match_index == self._journal.last_index and not self._transfer_asked:
             message = {"type": "timeout_now", "term": self.__raftCurrentTerm}
             self._transfer_asked = self._send(peer, message)
@@ -958,8 +1168,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         return sent
 
     def _broadcast(self, message: Message) -> None:
-        for peer in self._peers.values():
-            self._send(peer, message)
+        """To whoever may vote."""
+        for name in sorted(self._electorate.voters - {self._id}):
+            self._send(self._peer(name), message)
 
 
 _HANDLERS: dict[str, Callable[[_SyncObj, Node, Message], None]] = {
@@ -1000,11 +1211,11 @@ _FETCH_ALL = (
 )
 
 
-def _align(journal: Journal, index: int, term: int) -> None:
+def _align(journal: Journal, index: int, term: int) -> bool:
     """Rows 9, 10: make the log meet the store, which holds everything up to this entry.
 
     A log that holds the entry keeps its suffix. One that ends before it, or has another entry there
-    (the process died between installing a snapshot and this), begins anew after it.
+    (the process died between installing a snapshot and this), begins anew after it: True.
     """
     if index < journal.prev_index:
         raise ConsensusBroken(
@@ -1016,8 +1227,10 @@ def _align(journal: Journal, index: int, term: int) -> None:
             f"state.db has entry {index} of term {term}, but {journal.directory} has it of term "
             f"{journal.prev_term}: they do not belong together. {_FETCH_ALL}"
         )
-    if index > journal.last_index or journal.term(index) != term:
+    anew = index > journal.last_index or journal.term(index) != term
+    if anew:
         journal.reset(index, term)
+    return anew
 
 
 Core = _SyncObj

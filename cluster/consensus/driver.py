@@ -20,11 +20,15 @@ from typing import NoReturn, Protocol
 import structlog
 
 from raftflow.cluster.consensus.channel import PeerChannel
-from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.configurations import Held
+from raftflow.cluster.consensus.core import REGULAR, Core
 from raftflow.cluster.consensus.flusher import Flusher
-from raftflow.cluster.consensus.handshake import Hello, Purpose
+from raftflow.cluster.consensus.handshake import STALE_DATA, HandshakeError, Hello, Purpose
 from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
+from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import LinkLimits
+from raftflow.cluster.consensus.membership import Configuration, Member
+from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
 from raftflow.cluster.consensus.transport import RaftTransport
@@ -44,6 +48,7 @@ log = structlog.get_logger()
 
 TICK_S = 0.02
 EXIT_FATAL = 70
+EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: to start again changes nothing
 # A timer this late means that the whole process stood still; words of the peers wait unread.
 _STALL_S = 0.1
 _STALL_DRAIN_S = 1.0
@@ -52,6 +57,10 @@ _SNAPSHOT_EXPIRY_S = 5.0
 
 class Unavailable(Exception):
     """No leader could confirm a read index in time."""
+
+
+class Outcast(Exception):
+    """The others will not have this node as it is; the message names the way out."""
 
 
 class Listener(Protocol):
@@ -63,12 +72,15 @@ class Listener(Protocol):
 
 def exit_process(error: BaseException) -> NoReturn:
     """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
+    status = EXIT_REFUSED if isinstance(error, Outcast) else EXIT_FATAL
     try:
         logging.shutdown()
+        if status == EXIT_REFUSED:
+            print(f"raftflow: {error}", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(EXIT_FATAL)
+        os._exit(status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +89,11 @@ class ConsensusConfig:
     node_id: str
     data_dir: str
     listen: str
-    # Raft addresses of every voter by node id, this node included.
+    # Raft addresses by node id. An empty directory begins with these as the voters: all of a new
+    # cluster, this node included, or without it those of one that it joins. Later they only say
+    # where to dial, in preference to what the log says.
     voters: Mapping[str, str]
+    raft: str = ""  # where the others reach this node, if `voters` does not say
     http: str = ""
     grpc: str = ""
     metrics: str = ""
@@ -93,15 +108,24 @@ class ConsensusConfig:
     client_ssl: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
-        if self.node_id not in self.voters:
+        if not self.advertised:
             raise ValueError(f"node {self.node_id!r} is not among the voters {sorted(self.voters)}")
         if self.max_entry_bytes * 2 > self.limits.max_frame_bytes:
             raise ValueError("max_entry_bytes must be at most half of max_frame_bytes")
 
+    @property
+    def advertised(self) -> str:
+        return self.raft or self.voters.get(self.node_id, "")
+
+    @property
+    def birth(self) -> Configuration:
+        """The members before any entry of the log says otherwise."""
+        return Configuration(tuple(Member(id=i, raft=at) for i, at in sorted(self.voters.items())))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerInfo:
-    """A voter as it introduced itself; empty addresses until it has."""
+    """A member as it introduced itself; empty addresses until it has."""
 
     id: str
     http: str
@@ -111,6 +135,8 @@ class PeerInfo:
     version: str
     feature_level: int
     connected: bool
+    voter: bool
+    incarnation: str  # of the process that was met, which may not be the recorded one
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +181,8 @@ class Consensus:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._expire_at = 0.0
+        self._on_members: list[Callable[[Configuration], None]] = []
+        self._addresses: dict[str, str] = {}  # of the other members, and of those leaving
 
     def set_listener(self, listener: Listener) -> None:
         self._listener = listener
@@ -176,19 +204,21 @@ class Consensus:
         )
         if self._claim is None:
             exits.callback(claim.lock.release)
-        others = {peer: at for peer, at in config.voters.items() if peer != config.node_id}
         self._transport = RaftTransport(
-            peers=others,
             on_received=self._wake,
             on_lost=self._peer_lost,
             on_error=self.fatal,
         )
+        self._ledger = PeerLedger.open(config.data_dir)
         self._hello = _hello(config, claim.identity)
         self._mesh = Mesh(
             hello=self._hello,
             listen=config.listen,
-            peers=others,
+            peers={},
             handlers={Purpose.RAFT: self._transport, Purpose.CHANNEL: self.channel},
+            ledger=self._ledger,
+            on_refused=self._refused,
+            on_error=self.fatal,
             limits=config.limits,
             server_ssl=config.server_ssl,
             client_ssl=config.client_ssl,
@@ -204,6 +234,7 @@ class Consensus:
         exits.push_async_callback(self._mesh.stop)
         exits.push_async_callback(self._source.close)
         exits.push_async_callback(self._fetcher.close)
+        self._follow_members()
         await self._mesh.start()
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._on_timer)
@@ -216,6 +247,8 @@ class Consensus:
             first_index=self._journal.first_index,
             last_index=self._journal.last_index,
             applied_index=self._store.applied_index,
+            voters=self.configuration.voters,
+            configuration_index=self._core.configuration.index,
         )
 
     async def stop(self) -> None:
@@ -235,6 +268,34 @@ class Consensus:
         proposed = self._core.propose(payload)
         self._wake()
         return proposed
+
+    def change_membership(self, configuration: Configuration) -> Proposed:
+        """Raises NotLeader, ChangeRefused. In force at once; committed like any entry."""
+        proposed = self._core.change(configuration)
+        self._wake()
+        return proposed
+
+    @property
+    def configuration(self) -> Configuration:
+        """Who belongs to the cluster: the newest configuration in the log, committed or not."""
+        return self._core.configuration.configuration
+
+    @property
+    def configuration_index(self) -> int:
+        return self._core.configuration.index
+
+    @property
+    def committed_configuration_index(self) -> int:
+        return self._core.committed_configuration.index
+
+    @property
+    def incarnation(self) -> str:
+        return self._hello.incarnation
+
+    def on_members(self, callback: Callable[[Configuration], None]) -> None:
+        """Called with the configuration in force: at the start, when it changes, and when it is
+        committed."""
+        self._on_members.append(callback)
 
     async def read_index(self, *, timeout_ms: int) -> int:
         """An index that, once applied here, makes a local read linearizable."""
@@ -271,6 +332,15 @@ class Consensus:
     def status(self) -> ConsensusStatus:
         return self._core.status()
 
+    def newest_entry(self) -> bytes | None:
+        """The last entry with a payload that the log still holds, committed or not."""
+        journal = self._journal
+        for index in range(journal.last_index, journal.prev_index, -1):
+            (entry,) = journal.entries(index, index + 1, max_bytes=1)
+            if entry.payload[:1] == REGULAR and len(entry.payload) > 1:
+                return entry.payload[1:]
+        return None
+
     @property
     def role(self) -> Role:
         return self._core.role
@@ -297,22 +367,26 @@ class Consensus:
         return self._core.heard_commit_index
 
     def peers(self) -> dict[str, PeerInfo]:
-        """Every voter, this node included."""
-        infos = {}
-        for peer, address in self.config.voters.items():
-            own = peer == self.config.node_id
-            known = self._hello if own else self._mesh.known.get(peer)
-            infos[peer] = PeerInfo(
-                id=peer,
-                http=known.http if known else "",
-                grpc=known.grpc if known else "",
-                raft=known.raft if known else address,
-                metrics=known.metrics if known else "",
-                version=known.version if known else "",
-                feature_level=known.feature_level if known else 0,
-                connected=own or self._transport.connected(peer),
-            )
-        return infos
+        """Every member, and this node."""
+        own = Member(self.config.node_id, self.config.advertised, voter=False)
+        members = {own.id: own} | {member.id: member for member in self.configuration.members}
+        return {peer: self._peer_info(member) for peer, member in sorted(members.items())}
+
+    def _peer_info(self, member: Member) -> PeerInfo:
+        own = member.id == self.config.node_id
+        known = self._hello if own else self._mesh.known.get(member.id)
+        return PeerInfo(
+            id=member.id,
+            http=known.http if known else "",
+            grpc=known.grpc if known else "",
+            raft=known.raft if known else member.raft,
+            metrics=known.metrics if known else "",
+            version=known.version if known else "",
+            feature_level=known.feature_level if known else 0,
+            connected=own or self._transport.connected(member.id),
+            voter=member.voter,
+            incarnation=known.incarnation if known else "",
+        )
 
     def stats(self) -> DriverStats:
         transport = self._transport
@@ -341,6 +415,14 @@ class Consensus:
         assert self._listener is not None
         self._listener.on_role(role, term, leader)
 
+    def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        if committed:
+            self._membership.store(Held(index, configuration))
+            # By then those who left have heard of it.
+            later = self.config.timing.election_max_ms / 1000
+            self._loop.call_later(later, self._follow_members)
+        self._follow_members(and_those_leaving=True)
+
     def on_snapshot_needed(self, peer: str) -> None:
         self._source.needed_by(peer)
 
@@ -366,8 +448,8 @@ class Consensus:
 
     def _open_disk(self) -> None:
         directory = os.path.join(self.config.data_dir, "raft")
-        os.makedirs(directory, exist_ok=True)
         disk = OsDisk()
+        disk.makedirs(directory)  # its name durable, too: votes without their directory are lost
         born = self._store.applied_index == 0
         self._hard_state = HardState.open(directory, disk, may_be_new=born)
         self._journal = Journal.open(
@@ -376,6 +458,9 @@ class Consensus:
             segment_bytes=self.config.segment_bytes,
             cache_bytes=self.config.journal_cache_bytes,
         )
+        self._membership = MembershipFile.open(directory, disk)
+        if self._membership.held is None:
+            self._membership.store(Held(0, self.config.birth))
 
     def _build(self) -> None:
         self._source = SnapshotSource(
@@ -385,12 +470,17 @@ class Consensus:
             directory=os.path.join(self.config.data_dir, "snapshots", "incoming"),
             store=self._store,
             channel=self.channel,
+            installing=self._snapshot_installing,
             installed=self._snapshot_installed,
             failed=self.fatal,
         )
+        held = self._membership.held
+        assert held is not None
         self._core = Core(
             node_id=self.config.node_id,
-            voters=sorted(self.config.voters),
+            incarnation=self._hello.incarnation,
+            configuration=held.configuration,
+            configuration_index=held.index,
             journal=self._journal,
             hard_state=self._hard_state,
             transport=self._transport,
@@ -398,6 +488,7 @@ class Consensus:
             applied_term=self._store.applied_term,
             callbacks=self,
             timing=self.config.timing,
+            first_seen=self._ledger.first_seen,
         )
 
     def _wake(self) -> None:
@@ -460,6 +551,19 @@ class Consensus:
             self.fatal(error)
         self._wake()
 
+    def _refused(self, peer: str, refusal: HandshakeError) -> None:
+        """A peer (or, by what it says, this node itself) will not have us."""
+        if refusal.reason == STALE_DATA:
+            directory = self.config.data_dir
+            self.fatal(
+                Outcast(
+                    f"the data directory {directory} is an old copy: {peer} has seen a later start"
+                    " of it, so votes and acknowledgements of this node are missing. Run"
+                    f" `raftflow node rebuild {directory}` and start this node again: it then joins"
+                    " as a new one and fetches everything from the others"
+                )
+            )
+
     def _peer_lost(self, peer: str) -> None:
         self._core.peer_lost(peer)
 
@@ -467,9 +571,35 @@ class Consensus:
         self._core.snapshot_ready(peer, manifest)
         self._wake()
 
-    def _snapshot_installed(self, index: int, term: int) -> None:
-        self._core.snapshot_installed(index, term)
+    def _snapshot_installing(self, manifest: SnapshotManifest) -> None:
+        if (held := _held(manifest)) is not None:
+            self._membership.store(held)
+
+    def _snapshot_installed(self, manifest: SnapshotManifest) -> None:
+        self._core.snapshot_installed(manifest.index, manifest.term, _held(manifest))
         self._wake()
+
+    def _follow_members(self, *, and_those_leaving: bool = False) -> None:
+        """Meet the members of the newest configuration, and of the last committed one: the newest
+        may yet be undone."""
+        if self._stopped or self._dead:
+            return
+        before = self._core.committed_configuration.configuration
+        addresses = {
+            member.id: self.config.voters.get(member.id, member.raft)
+            for member in (*before.members, *self.configuration.members)
+            if member.id != self.config.node_id
+        }
+        self._addresses = self._addresses | addresses if and_those_leaving else addresses
+        self._mesh.follow(self._addresses, configuration=self.committed_configuration_index)
+        for callback in self._on_members:
+            callback(self.configuration)
+
+
+def _held(manifest: SnapshotManifest) -> Held | None:
+    if manifest.configuration is None:
+        return None
+    return Held(manifest.configuration_index, manifest.configuration)
 
 
 def _hello(config: ConsensusConfig, identity: Identity) -> Hello:
@@ -482,6 +612,7 @@ def _hello(config: ConsensusConfig, identity: Identity) -> Hello:
         version=config.version,
         http=config.http,
         grpc=config.grpc,
-        raft=config.voters[config.node_id],
+        raft=config.advertised,
         metrics=config.metrics,
+        boots=identity.boots,
     )

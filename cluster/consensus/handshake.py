@@ -12,6 +12,9 @@ from enum import StrEnum
 PROTOCOL_VERSION = 1
 MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
+STALE_DATA = "stale_data"
+# What releases before 0.3 do not say.
+_OPTIONAL = frozenset({"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"})
 
 
 class Purpose(StrEnum):
@@ -31,6 +34,23 @@ class HandshakeError(Exception):
         self.told_by_peer = told_by_peer
 
 
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One start of a process on one disk."""
+
+    incarnation: str
+    boots: int
+    boot_id: str
+
+    def outdates(self, other: Boot) -> bool:
+        """Whether `other`, of the same disk, must be a copy made before this start."""
+        return (
+            self.incarnation == other.incarnation
+            and self.boot_id != other.boot_id
+            and 0 < other.boots <= self.boots
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     protocol: int = PROTOCOL_VERSION
@@ -46,9 +66,32 @@ class Hello:
     metrics: str
     purpose: str = ""
     target: str = ""
+    # The index of the newest configuration that the speaker knows to be committed.
+    configuration: int = 0
+    # How often the sender's directory was
+    # started, and the newest start of the receiver's that the sender has heard of.
+    boots: int = 0
+    seen_incarnation: str = ""
+    seen_boots: int = 0
+    seen_boot_id: str = ""
 
-    def to(self, target: str, purpose: Purpose) -> Hello:
-        return replace(self, target=target, purpose=purpose.value)
+    def to(self, target: str, purpose: Purpose, seen: Boot | None = None) -> Hello:
+        return replace(
+            self,
+            target=target,
+            purpose=purpose.value,
+            seen_incarnation=seen.incarnation if seen else "",
+            seen_boots=seen.boots if seen else 0,
+            seen_boot_id=seen.boot_id if seen else "",
+        )
+
+    @property
+    def boot(self) -> Boot:
+        return Boot(self.incarnation, self.boots, self.boot_id)
+
+    @property
+    def seen(self) -> Boot:
+        return Boot(self.seen_incarnation, self.seen_boots, self.seen_boot_id)
 
 
 def encode(hello: Hello) -> bytes:
@@ -77,6 +120,8 @@ def decode(payload: bytes) -> Hello:
         )
     values: dict[str, str | int] = {}
     for name, kind in Hello.__annotations__.items():
+        if name in _OPTIONAL and name not in fields:
+            continue
         value = fields.get(name)
         wanted = int if kind == "int" else str
         if type(value) is not wanted or (isinstance(value, str) and len(value) > _MAX_TEXT):
@@ -95,19 +140,37 @@ def check_answer(answer: Hello, *, mine: Hello) -> None:
 
 
 def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
-    """The accepting side."""
+    """The accepting side. Whoever knows of newer members than this node does may be one."""
     _check_cluster(call, mine=mine)
     if call.node_id == mine.node_id:
         raise HandshakeError("duplicate_node_id", f"{call.node_id!r} is this node's own id")
-    if call.node_id not in peers:
-        raise HandshakeError("unknown_node", f"{call.node_id!r} is not a member of this cluster")
+    known = call.node_id in peers
+    if not known and call.configuration <= mine.configuration:
+        raise HandshakeError(
+            "not_a_member",
+            f"{call.node_id!r} does not belong to this cluster as of entry {mine.configuration};"
+            " `raftflow node add` adds it",
+        )
     if call.target != mine.node_id:
         raise HandshakeError("wrong_node", f"called {call.target!r}, this is {mine.node_id!r}")
     if call.purpose not in set(Purpose):
         raise HandshakeError("malformed_hello", f"unknown purpose {call.purpose!r:.40}")
-    if call.node_id > mine.node_id:
+    if known and call.node_id > mine.node_id:
         # The lower id dials: two connections for one purpose would need a tie-break.
         raise HandshakeError("wrong_direction", f"{mine.node_id!r} dials {call.node_id!r}")
+
+
+def check_own_data(theirs: Hello, *, mine: Hello) -> None:
+    """Whether the other side has seen a later start of this very disk: then this is an old copy."""
+    if theirs.seen.outdates(mine.boot):
+        raise HandshakeError(STALE_DATA, outdated(mine.node_id, theirs.seen, mine.boot))
+
+
+def outdated(node_id: str, seen: Boot, comes: Boot) -> str:
+    return (
+        f"{node_id!r} comes with start {comes.boots} of its data, but start {seen.boots} was seen:"
+        " an old copy, which must not vote"
+    )
 
 
 def _check_cluster(hello: Hello, *, mine: Hello) -> None:

@@ -1,7 +1,8 @@
 """`node.json`: whose data directory this is. And the lock that keeps a second process out.
 
 The incarnation is drawn once, when the directory is born. A node that comes back with another one
-has lost its disk, and with it its votes and acknowledgements.
+has lost its disk, and with it its votes and acknowledgements. `boots` counts its starts: whoever
+comes with fewer than its peers have seen is an old copy, with votes and acknowledgements missing.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import fcntl
 import json
 import os
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 FORMAT_VERSION = 1
+# Directories that `raftflow node rebuild` made: what was there before.
+SET_ASIDE = "damaged-"
 
 
 class IdentityError(Exception):
@@ -25,6 +28,7 @@ class Identity:
     cluster_id: str
     node_id: str
     incarnation: str
+    boots: int = 0
 
 
 class DirectoryLock:
@@ -58,12 +62,20 @@ class Claim:
     identity: Identity
 
 
-def claim_directory(data_dir: str, *, cluster_id: str, node_id: str) -> Claim:
-    """Lock the directory, then read or create node.json: before anything in it is touched."""
+def claim_directory(
+    data_dir: str, *, cluster_id: str, node_id: str, only_at_birth: bool = False
+) -> Claim:
+    """Lock the directory, then read or create node.json and count this start: before anything in it
+    is touched. `only_at_birth`: the cluster id is for a new directory, an old one keeps its own."""
     try:
         lock = DirectoryLock(data_dir)
         try:
-            return Claim(lock, open_identity(data_dir, cluster_id=cluster_id, node_id=node_id))
+            identity = open_identity(
+                data_dir, cluster_id=cluster_id, node_id=node_id, only_at_birth=only_at_birth
+            )
+            identity = replace(identity, boots=identity.boots + 1)
+            write_identity(data_dir, identity)
+            return Claim(lock, identity)
         except BaseException:
             lock.release()
             raise
@@ -74,23 +86,44 @@ def claim_directory(data_dir: str, *, cluster_id: str, node_id: str) -> Claim:
         ) from error
 
 
-def open_identity(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
+def open_identity(
+    data_dir: str, *, cluster_id: str, node_id: str, only_at_birth: bool = False
+) -> Identity:
     """Read and verify node.json; write it when the directory is new. Call it under the lock."""
-    path = os.path.join(data_dir, "node.json")
-    try:
-        with open(path, "rb") as file:
-            found = _parse(path, file.read())
-    except FileNotFoundError:
-        return _create(data_dir, path, cluster_id=cluster_id, node_id=node_id)
-    for name, wanted in (("cluster_id", cluster_id), ("node_id", node_id)):
+    found = read_identity(data_dir)
+    if found is None:
+        return _create(data_dir, cluster_id=cluster_id, node_id=node_id)
+    expected = {"node_id": node_id} | ({} if only_at_birth else {"cluster_id": cluster_id})
+    for name, wanted in expected.items():
         actual = getattr(found, name)
         if actual != wanted:
             raise IdentityError(
-                f"{path} belongs to {name} {actual!r}, but this node is configured as {wanted!r}. "
-                "Point this node at its own directory, or correct its configuration"
-                + (" (unless set, it is derived from peers)." if name == "cluster_id" else ".")
+                f"{_path(data_dir)} belongs to {name} {actual!r}, but this node is configured as "
+                f"{wanted!r}. Point this node at its own directory, or correct its configuration"
+                + (
+                    " (a directory keeps its id where none is set)."
+                    if name == "cluster_id"
+                    else "."
+                )
             )
     return found
+
+
+def read_identity(data_dir: str) -> Identity | None:
+    """What node.json says; None where there is none."""
+    try:
+        with open(_path(data_dir), "rb") as file:
+            return _parse(_path(data_dir), file.read())
+    except FileNotFoundError:
+        return None
+
+
+def write_identity(data_dir: str, identity: Identity) -> None:
+    replace_durably(_path(data_dir), json.dumps(asdict(identity), indent=2).encode() + b"\n")
+
+
+def _path(data_dir: str) -> str:
+    return os.path.join(data_dir, "node.json")
 
 
 def _parse(path: str, content: bytes) -> Identity:
@@ -104,7 +137,10 @@ def _parse(path: str, content: bytes) -> Identity:
         texts = {name: fields[name] for name in ("cluster_id", "node_id", "incarnation")}
         if not all(isinstance(text, str) and text for text in texts.values()):
             raise ValueError("a field is not text")
-        return Identity(format=FORMAT_VERSION, **texts)
+        boots = fields.get("boots", 0)  # releases before 0.3 wrote none
+        if type(boots) is not int or boots < 0:
+            raise ValueError("boots is not a number")
+        return Identity(format=FORMAT_VERSION, **texts, boots=boots)
     except (ValueError, KeyError, TypeError) as error:
         raise IdentityError(
             f"{path} is damaged ({error}). It holds this node's identity: restore it from a "
@@ -112,12 +148,21 @@ def _parse(path: str, content: bytes) -> Identity:
         ) from error
 
 
-def _create(data_dir: str, path: str, *, cluster_id: str, node_id: str) -> Identity:
-    strangers = sorted(set(os.listdir(data_dir)) - {"lock", "node.json.tmp"})
+def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
+    strangers = sorted(
+        name
+        for name in os.listdir(data_dir)
+        if name not in ("lock", "node.json.tmp") and not name.startswith(SET_ASIDE)
+    )
     if strangers:
         raise IdentityError(
             f"{data_dir} has no node.json but is not empty (it holds {', '.join(strangers[:3])}). "
             "Choose an empty directory, or restore node.json."
+        )
+    if not cluster_id:
+        raise IdentityError(
+            f"{data_dir} is new, and which cluster it joins is not said. Set --cluster-id: "
+            "`raftflow node add` prints it, and so does `raftflow cluster status`."
         )
     identity = Identity(
         format=FORMAT_VERSION,
@@ -125,15 +170,20 @@ def _create(data_dir: str, path: str, *, cluster_id: str, node_id: str) -> Ident
         node_id=node_id,
         incarnation=secrets.token_hex(16),
     )
+    write_identity(data_dir, identity)
+    sync_directory(os.path.dirname(os.path.abspath(data_dir)))
+    return identity
+
+
+def replace_durably(path: str, content: bytes) -> None:
+    """Whole or not at all, and on disk when this returns."""
     temporary = path + ".tmp"
     with open(temporary, "wb") as file:
-        file.write(json.dumps(asdict(identity), indent=2).encode() + b"\n")
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     os.rename(temporary, path)
-    sync_directory(data_dir)
-    sync_directory(os.path.dirname(os.path.abspath(data_dir)))
-    return identity
+    sync_directory(os.path.dirname(path))
 
 
 def sync_directory(path: str) -> None:

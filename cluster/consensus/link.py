@@ -43,6 +43,7 @@ class LinkOwner(Protocol):
 
     def link_opened(self, link: Link) -> bool: ...
     def hello_for(self, call: Hello) -> Hello: ...
+    def check_answer(self, answer: Hello, *, mine: Hello) -> None: ...
     def link_ready(self, link: Link) -> None: ...
     def link_frame(self, link: Link, payload: bytes) -> None: ...
     def link_closed(self, link: Link) -> None: ...
@@ -66,6 +67,8 @@ class Link(asyncio.Protocol):
         self.reason = ""
         self.detail = ""
         self.refused = False
+        self.refusal: HandshakeError | None = None
+        self._held: list[bytes] | None = None
         self.frames_received = 0
         self.bytes_received = 0
         self.frames_dropped = 0
@@ -108,6 +111,8 @@ class Link(asyncio.Protocol):
             for payload in self._reader.feed(data):
                 if self.peer is None:
                     self._greet(payload)
+                elif self._held is not None:
+                    self._held.append(payload)
                 else:
                     self.frames_received += 1
                     self._owner.link_frame(self, payload)
@@ -139,6 +144,27 @@ class Link(asyncio.Protocol):
             return False
         self._write(payload)
         return True
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def hold(self) -> None:
+        """What arrives waits until `release`."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held or [], None
+        for payload in held:
+            if self._closed:
+                return
+            self.frames_received += 1
+            self._owner.link_frame(self, payload)
+        if not self._closed and self._transport is not None:
+            self.heard_at = self._loop.time()
+            self._transport.resume_reading()
 
     def close(self, reason: str, detail: str = "") -> None:
         if self._closed:
@@ -187,11 +213,12 @@ class Link(asyncio.Protocol):
                 answer = self._owner.hello_for(theirs)
                 self._write(handshake.encode(answer))
             else:
-                handshake.check_answer(theirs, mine=self._hello)
+                self._owner.check_answer(theirs, mine=self._hello)
         except HandshakeError as error:
             if not error.told_by_peer:
                 self._write(handshake.encode_refusal(error))
             self.refused = True
+            self.refusal = error
             reason = "refused_by_peer" if error.told_by_peer else error.reason
             self.close(reason, str(error) if error.told_by_peer else error.detail)
             return

@@ -2,7 +2,8 @@
 
 Per pair of nodes and purpose there is one connection, and the node with the lower id dials it. So
 there is nothing to break a tie about: a second connection can only be the successor of one that the
-dialler has already given up, and it takes its place.
+dialler has already given up, and it takes its place. A node that was away while others joined does
+not know whom to dial: it is dialled by them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,23 @@ import errno
 import math
 import random
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
 
-from raftflow.cluster.consensus.handshake import Hello, Purpose, check_call
+from raftflow.cluster.consensus.handshake import (
+    Boot,
+    HandshakeError,
+    Hello,
+    Purpose,
+    check_answer,
+    check_call,
+    check_own_data,
+)
+from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import Link, LinkLimits
 
 log = structlog.get_logger()
@@ -26,6 +37,8 @@ log = structlog.get_logger()
 _REFUSED_PAUSE_S = 1.0
 _SETTLED_S = 1.0
 _REPEAT_LOG_S = 10.0
+# A peer that should have called by now may not know that this node is a member.
+_UNCALLED_S = 2.0
 
 
 class AddressUnavailable(Exception):
@@ -48,6 +61,9 @@ class Mesh:
         listen: str,
         peers: Mapping[str, str],
         handlers: Mapping[Purpose, LinkHandler],
+        ledger: PeerLedger | None = None,
+        on_refused: Callable[[str, HandshakeError], None] = lambda peer, refusal: None,
+        on_error: Callable[[BaseException], object] = lambda error: None,
         limits: LinkLimits | None = None,
         server_ssl: ssl.SSLContext | None = None,
         client_ssl: ssl.SSLContext | None = None,
@@ -58,13 +74,19 @@ class Mesh:
         self._listen = listen
         self._peers = dict(peers)
         self._handlers = dict(handlers)
+        self._ledger = ledger
+        # Told of what a peer will not have us for.
+        self._on_refused = on_refused
+        self._on_error = on_error
+        self._noting: set[asyncio.Task[None]] = set()
         self._server_ssl = server_ssl
         self._client_ssl = client_ssl
         self._ids = frozenset(self._peers)
         self._server: asyncio.Server | None = None
         self._links: dict[tuple[str, Purpose], Link] = {}
         self._all: set[Link] = set()
-        self._dialers: list[asyncio.Task[None]] = []
+        self._dialers: dict[str, list[asyncio.Task[None]]] = {}
+        self._started = False
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._swept_at = 0.0
         self._failures: dict[str, dict[str, tuple[float, int]]] = {}
@@ -101,13 +123,25 @@ class Mesh:
         with self._naming_the_address():
             await self._server.start_serving()
         self._sweep()
+        self._started = True
+        for peer in self._peers:
+            self._begin_dialling(peer)
+
+    def follow(self, peers: Mapping[str, str], *, configuration: int) -> None:
+        """The other members from now on, and the index at which they became that, which this node
+        tells whoever it meets."""
+        self._hello = replace(self._hello, configuration=configuration)
+        before, self._peers = self._peers, dict(peers)
+        self._ids = frozenset(self._peers)
+        for peer in before.keys() - peers.keys():
+            self._stop_dialling(peer)
+            for purpose in self._handlers:
+                if (link := self.link(peer, purpose)) is not None:
+                    link.close("not_a_member", f"as of entry {configuration}")
         for peer, address in self._peers.items():
-            if self._hello.node_id < peer:
-                for purpose in self._handlers:
-                    dialing = self._keep_dialling(peer, address, purpose)
-                    self._dialers.append(
-                        asyncio.create_task(dialing, name=f"dial-{peer}-{purpose}")
-                    )
+            if before.get(peer) != address and self._started:
+                self._stop_dialling(peer)
+                self._begin_dialling(peer)
 
     async def stop(self) -> None:
         self._stopping = True
@@ -115,12 +149,14 @@ class Mesh:
             self._sweep_timer.cancel()
         if self._server is not None:
             self._server.close()
-        for task in self._dialers:
+        dialers = [task for tasks in self._dialers.values() for task in tasks]
+        for task in dialers:
             task.cancel()
-        await asyncio.gather(*self._dialers, return_exceptions=True)
+        await asyncio.gather(*dialers, return_exceptions=True)
         for link in list(self._all):
             link.close("stopping")
         await asyncio.gather(*(link.ended for link in list(self._all)))
+        await asyncio.gather(*self._noting, return_exceptions=True)
 
     # LinkOwner --------------------------------------------------------------------------------
 
@@ -134,13 +170,42 @@ class Mesh:
     def hello_for(self, call: Hello) -> Hello:
         mine = self._hello
         check_call(call, mine=mine, peers=self._ids)
-        return mine.to(call.node_id, Purpose(call.purpose))
+        answer = mine.to(call.node_id, Purpose(call.purpose), self._seen(call.node_id))
+        self._judge(call, mine=mine)
+        return answer
+
+    def check_answer(self, answer: Hello, *, mine: Hello) -> None:
+        check_answer(answer, mine=mine)
+        self._judge(answer, mine=mine)
 
     def link_ready(self, link: Link) -> None:
         assert link.peer is not None
         if self._stopping:
             link.close("stopping")
+        elif self._ledger is not None and self._ledger.note(link.peer):
+            link.hold()
+            noting = asyncio.create_task(self._note(link), name=f"note-{link.peer_id}")
+            self._noting.add(noting)
+            noting.add_done_callback(self._noting.discard)
+        else:
+            self._use(link)
+
+    async def _note(self, link: Link) -> None:
+        """The start of a peer must be on disk before the peer is counted on."""
+        assert self._ledger is not None
+        try:
+            await self._ledger.written()
+        except OSError as error:
+            self._on_error(error)
             return
+        if self._stopping:
+            link.close("stopping")
+        elif not link.closed:
+            self._use(link)
+            link.release()
+
+    def _use(self, link: Link) -> None:
+        assert link.peer is not None
         key = (link.peer_id, link.purpose)
         old = self._links.get(key)
         before = self.known.get(link.peer_id)
@@ -165,6 +230,8 @@ class Mesh:
     def link_closed(self, link: Link) -> None:
         if link.peer is None:
             self._log_failure(link)
+            if link.refusal is not None and link.refusal.told_by_peer and link.dialled:
+                self._on_refused(link.peer_id, link.refusal)
             return
         link.log_closed()
         key = (link.peer_id, link.purpose)
@@ -173,10 +240,46 @@ class Mesh:
             # Replaced by a connection of the same process: it lives, only the path broke.
             known = self.known.get(link.peer_id)
             same = known is not None and known.boot_id == link.peer.boot_id
-            died = not self._stopping and not (link.reason == "replaced" and same)
+            parted = link.reason == "not_a_member" or (link.reason == "replaced" and same)
+            died = not self._stopping and not parted
             self._handlers[link.purpose].link_down(link, died=died)
 
     # ------------------------------------------------------------------------------------------
+
+    def _seen(self, peer: str) -> Boot | None:
+        return None if self._ledger is None else self._ledger.newest(peer)
+
+    def _judge(self, theirs: Hello, *, mine: Hello) -> None:
+        """Neither side may be an old copy of a disk that the other has met."""
+        if self._ledger is not None:
+            self._ledger.judge(theirs)
+        try:
+            check_own_data(theirs, mine=mine)
+        except HandshakeError as error:
+            self._on_refused(theirs.node_id, error)
+            raise
+
+    def _begin_dialling(self, peer: str) -> None:
+        dial = self._keep_dialling if self._hello.node_id < peer else self._dial_if_uncalled
+        self._dialers[peer] = [
+            asyncio.create_task(
+                dial(peer, self._peers[peer], purpose), name=f"dial-{peer}-{purpose}"
+            )
+            for purpose in self._handlers
+        ]
+
+    def _stop_dialling(self, peer: str) -> None:
+        for task in self._dialers.pop(peer, []):
+            task.cancel()
+
+    async def _dial_if_uncalled(self, peer: str, address: str, purpose: Purpose) -> None:
+        while True:
+            await asyncio.sleep(_UNCALLED_S * random.uniform(1.0, 1.5))
+            if self._hello.configuration == 0 or self.link(peer, purpose) is not None:
+                continue  # Nobody has joined since the cluster was born; or all is well.
+            link = await self._dial(peer, address, purpose)
+            if link is not None:
+                await asyncio.shield(link.ended)
 
     async def _keep_dialling(self, peer: str, address: str, purpose: Purpose) -> None:
         loop = asyncio.get_running_loop()
@@ -199,7 +302,7 @@ class Mesh:
     async def _dial(self, peer: str, address: str, purpose: Purpose) -> Link | None:
         """Connect; the name is resolved by the loop's resolver, in another thread."""
         host, port = split_address(address)
-        hello = self._hello.to(peer, purpose)
+        hello = self._hello.to(peer, purpose, self._seen(peer))
         try:
             async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
                 _, link = await asyncio.get_running_loop().create_connection(

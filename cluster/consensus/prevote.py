@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from raftflow.cluster.consensus.electorate import Electorate
+
 
 class PreVote:
     """The pre-vote that this node has under way, if any."""
 
-    def __init__(self, node_id: str, voters: Collection[str]) -> None:
-        self._node_id = node_id
-        self._majority = len(voters) // 2 + 1
+    def __init__(self) -> None:
         self._asked_term = 0
         self._granted: set[str] = set()
 
@@ -22,13 +22,13 @@ class PreVote:
     def active(self) -> bool:
         return self._asked_term > 0
 
-    @property
-    def won(self) -> bool:
-        return self.active and len(self._granted) >= self._majority
+    def won(self, electorate: Electorate) -> bool:
+        return self.active and electorate.agreed(self._granted)
 
-    def start(self, term: int) -> None:
+    def start(self, term: int, granted: Collection[str]) -> None:
+        """`granted` is this node, if it counts."""
         self._asked_term = term
-        self._granted = {self._node_id}
+        self._granted = set(granted)
 
     def stop(self) -> None:
         self._asked_term = 0

@@ -25,9 +25,12 @@ class Progress:
     __slots__ = (
         "asked_at",
         "connected",
+        "incarnation",
         "inflight",
         "last_contact",
+        "leaving",
         "match_index",
+        "member",
         "mode",
         "next_index",
         "node",
@@ -41,6 +44,9 @@ class Progress:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.connected = False
+        self.incarnation = ""  # of the disk behind the newest connection
+        self.member = False  # of the configuration in force
+        self.leaving = 0  # the index of the entry that removes it, until it was told
         self.lead(next_index=1, now=LONG_AGO)
 
     def lead(self, *, next_index: int, now: float) -> None:

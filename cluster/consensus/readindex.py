@@ -8,16 +8,18 @@ number, the leader led after the reads arrived, and the noted index is safe to r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 Done = Callable[[int | None], None]
+# The newest round that a majority has answered, from what each peer and this node have.
+Confirmed = Callable[[Mapping[str, int], int], int]
 
 
 class LeaderReads:
     """Reads at the leader, one leadership long."""
 
-    def __init__(self, peers_needed: int) -> None:
-        self._peers_needed = peers_needed
+    def __init__(self, confirmed: Confirmed) -> None:
+        self._confirmed = confirmed
         self._waiting: list[Done] = []
         self._open: deque[tuple[int, int, list[Done]]] = deque()
         self._echoed: dict[str, int] = {}
@@ -34,14 +36,13 @@ class LeaderReads:
         self.round += 1
         self._open.append((self.round, commit_index, self._waiting))
         self._waiting = []
-        self._confirm()
+        self.confirm()
 
     def echo(self, peer: str, round_: int) -> None:
         """`peer` answered, in this leader's term, a message that carried this round."""
         if round_ > self._echoed.get(peer, 0):
             self._echoed[peer] = round_
-            if self._open:
-                self._confirm()
+            self.confirm()
 
     def fail(self) -> None:
         failed, self._waiting = self._waiting, []
@@ -51,14 +52,11 @@ class LeaderReads:
         for done in failed:
             done(None)
 
-    def _confirm(self) -> None:
-        if self._peers_needed:
-            echoed = sorted(self._echoed.values(), reverse=True)
-            if len(echoed) < self._peers_needed:
-                return
-            confirmed = echoed[self._peers_needed - 1]
-        else:
-            confirmed = self.round
+    def confirm(self) -> None:
+        """Answer what a majority has confirmed: called also when the voters change."""
+        if not self._open:
+            return
+        confirmed = self._confirmed(self._echoed, self.round)
         while self._open and self._open[0][0] <= confirmed:
             _round, index, waiting = self._open.popleft()
             for done in waiting:

@@ -168,12 +168,15 @@ class SnapshotFetcher:
         directory: str,
         store: SnapshotStore,
         channel: PeerChannel,
-        installed: Callable[[int, int], None],
+        installing: Callable[[SnapshotManifest], None],
+        installed: Callable[[SnapshotManifest], None],
         failed: Callable[[BaseException], object],
     ) -> None:
         self._directory = directory
         self._store = store
         self._channel = channel
+        # Who belongs to the cluster is written down before the store stands for the log.
+        self._before_install = installing
         self._installed = installed
         self._failed = failed
         self._task: asyncio.Task[None] | None = None
@@ -223,8 +226,9 @@ class SnapshotFetcher:
             return
         self._installing = True
         try:
+            self._before_install(manifest)
             await self._store.install(path, manifest)
-            self._installed(manifest.index, manifest.term)
+            self._installed(manifest)
         except Exception as error:  # noqa: BLE001
             if manifest.index <= self._store.applied_index:
                 log.info("snapshot_outrun", index=manifest.index, error=str(error))
@@ -278,15 +282,19 @@ def _prepare(directory: str, manifest: SnapshotManifest) -> str:
     for other in os.listdir(directory):
         if other != name:
             shutil.rmtree(os.path.join(directory, other), ignore_errors=True)
+    # Who belongs to the cluster may change from one offer of the same copy to the next.
+    content = {
+        key: value for key, value in asdict(manifest).items() if not key.startswith("configuration")
+    }
     described, part = os.path.join(place, "manifest.json"), os.path.join(place, "part")
     try:
         with open(described, "rb") as file:
-            same = json.loads(file.read()) == asdict(manifest)
+            same = json.loads(file.read()) == content
     except (OSError, ValueError):
         same = False
     if not same:
         with open(part, "wb"), open(described, "w") as file:
-            json.dump(asdict(manifest), file)
+            json.dump(content, file)
     elif not os.path.exists(part) or os.path.getsize(part) > manifest.size:
         open(part, "wb").close()
     return part

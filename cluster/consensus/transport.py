@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -21,13 +21,12 @@ class RaftTransport(Transport):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        peers: Iterable[str],
         on_received: Callable[[], None],
         on_lost: Callable[[str], None],
         on_error: Callable[[BaseException], object],
     ) -> None:
         super().__init__(None, None, [])
-        self._nodes = {peer: Node(peer) for peer in peers}
+        self._nodes: dict[str, Node] = {}  # with the incarnation that the newest hello named
         self._links: dict[str, Link] = {}
         self._on_received = on_received
         self._on_lost = on_lost
@@ -56,7 +55,9 @@ class RaftTransport(Transport):  # type: ignore[misc]
     # LinkHandler ------------------------------------------------------------------------------
 
     def link_up(self, link: Link) -> None:
+        assert link.peer is not None
         self._links[link.peer_id] = link
+        self._nodes[link.peer_id] = Node(link.peer_id, incarnation=link.peer.incarnation)
         self._guarded(self._onNodeConnected, self._nodes[link.peer_id])
 
     def link_frame(self, link: Link, payload: bytes) -> None:
@@ -72,7 +73,7 @@ class RaftTransport(Transport):  # type: ignore[misc]
     def link_down(self, link: Link, *, died: bool) -> None:
         if self._links.get(link.peer_id) is link:
             del self._links[link.peer_id]
-            self._guarded(self._onNodeDisconnected, self._nodes[link.peer_id])
+            self._guarded(self._onNodeDisconnected, self._nodes.pop(link.peer_id))
             if died:
                 self._guarded(self._on_lost, link.peer_id)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, Protocol
 
+from raftflow.cluster.consensus.membership import Configuration
 from raftflow.raftlog.journal import LogEntry
 
 
@@ -24,6 +25,10 @@ class NotLeader(Exception):  # an answer, not a fault
         self.leader = leader
 
 
+class ChangeRefused(Exception):  # an answer, not a fault
+    """This configuration must not follow the present one, or not yet; says why."""
+
+
 class ConsensusBroken(Exception):
     """An invariant of Raft does not hold. The process must end: going on could lose writes."""
 
@@ -38,13 +43,19 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
-    """What a follower needs to fetch a copy of the store and to check it."""
+    """What a follower needs to fetch a copy of the store and to check it.
+
+    The leader adds the newest configuration that is committed, and the index of its entry: it may
+    be newer than the copy. None: the leader is of a release before 0.3.
+    """
 
     index: int
     term: int
     size: int
     sha256: str
     snapshot_id: str
+    configuration: Configuration | None = None
+    configuration_index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class PeerStatus:
     next_index: int
     last_contact_s: float | None
     mode: str
+    voter: bool = True
 
 
 @dataclass(slots=True)
@@ -111,6 +123,9 @@ class ConsensusStatus:
     peers: dict[str, PeerStatus]
     elections: tuple[Election, ...]
     counters: Counters
+    configuration: Configuration
+    configuration_index: int
+    committed_configuration_index: int
 
 
 class Callbacks(Protocol):
@@ -119,11 +134,16 @@ class Callbacks(Protocol):
     def on_commit(self, entries: Sequence[LogEntry]) -> None:
         """Committed entries, in order, each exactly once since `applied_index`.
 
-        Only hands over, and must not raise. A no-op comes with the payload b"".
+        Only hands over, and must not raise. A no-op or a configuration comes with the payload
+        b"".
         """
 
     def on_role(self, role: Role, term: int, leader: str | None) -> None:
         """Role, term or leader is not what it was."""
+
+    def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        """Who belongs to the cluster from now on: an entry was appended (or cut off, and an older
+        one counts again), or is committed. A committed one must be on disk when this returns."""
 
     def on_snapshot_needed(self, peer: str) -> None:
         """Leader: `peer` needs entries that are compacted; answer with `Core.snapshot_ready`."""

@@ -6,15 +6,19 @@ What does not pass here never reaches the consensus core. Nothing is unpickled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
+from raftflow.cluster.consensus import membership
+from raftflow.cluster.consensus.configurations import CONFIGURATION
+from raftflow.cluster.consensus.membership import Configuration, MembershipError
 from raftflow.cluster.consensus.types import SnapshotManifest
 from raftflow.proto.raftflow.internal.v1 import peer_pb2 as pb
 from raftflow.raftlog.journal import LogEntry
 
 Message = dict[str, Any]
+Value = TypeVar("Value")
 
 # Terms and indexes stay far below 2**63, so that arithmetic on them fits every language and disk.
 LIMIT = 1 << 62
@@ -53,6 +57,15 @@ def _check(holds: bool, field: str, value: object) -> None:
         raise WireError(f"{field} is out of range: {value!r:.60}")
 
 
+def _configuration(parse: Callable[[Value], Configuration], value: Value) -> Configuration:
+    try:
+        configuration = parse(value)
+    except MembershipError as error:
+        raise WireError(f"configuration: {error}") from error
+    _check(bool(configuration.voters), "configuration", configuration)
+    return configuration
+
+
 def _encode_append(packed: pb.PeerMessage, message: Message) -> None:
     if (manifest := message.get("serialized")) is not None:
         _encode_offer(packed, message, manifest)
@@ -78,7 +91,10 @@ def _decode_append(body: pb.AppendEntries, term: int) -> Message:
     for index, entry in enumerate(body.entries, prev + 1):
         entry_term, payload = entry.term, entry.payload
         _check(last_term <= entry_term <= term, "entry term", entry_term)
-        _check(len(payload) > 0, "entry payload", payload)
+        # 0 = entry, 1 = no-op, 2 = configuration; another kind would be of a later release.
+        _check(len(payload) > 0 and payload[0] <= CONFIGURATION[0], "entry payload", payload)
+        if payload[0] == CONFIGURATION[0]:
+            _configuration(membership.decode, payload[1:])
         last_term = entry_term
         entries.append(LogEntry(index, entry_term, payload))
     return {
@@ -100,6 +116,9 @@ def _encode_offer(packed: pb.PeerMessage, message: Message, manifest: SnapshotMa
     body.size = manifest.size
     body.sha256 = manifest.sha256
     body.round = message["round"]
+    if manifest.configuration is not None:
+        body.configuration.CopyFrom(membership.to_message(manifest.configuration))
+        body.configuration_index = manifest.configuration_index
 
 
 def _decode_offer(body: pb.SnapshotOffer, term: int) -> Message:
@@ -109,12 +128,18 @@ def _decode_offer(body: pb.SnapshotOffer, term: int) -> Message:
     _check(0 < len(body.snapshot_id) <= MAX_TEXT, "snapshot_id", body.snapshot_id)
     _check(len(body.sha256) <= MAX_TEXT, "sha256", body.sha256)
     _check(body.round < LIMIT, "round", body.round)
+    _check(body.configuration_index < LIMIT, "configuration_index", body.configuration_index)
+    configuration = None
+    if body.HasField("configuration"):
+        configuration = _configuration(membership.from_message, body.configuration)
     manifest = SnapshotManifest(
         index=body.index,
         term=body.index_term,
         size=body.size,
         sha256=body.sha256,
         snapshot_id=body.snapshot_id,
+        configuration=configuration,
+        configuration_index=body.configuration_index,
     )
     return {"type": "append_entries", "serialized": manifest, "round": body.round}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from raftflow.cluster.features import DELETION
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.replica import Replica
 from raftflow.cluster.store import ClosedRun, Store
@@ -60,6 +61,8 @@ class Retention:
     async def _delete_runs(self, now_ms: int) -> None:
         if self._under_way or now_ms < self._next_ms:
             return
+        if self._proposer.feature_level < DELETION.level:
+            return  # a member would stop at it; what is due waits for the upgrade's end
         bounds = {
             name: now_ms - record.retention_ms
             for name, record in sorted(self._replica.catalog.namespaces.items())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from raftflow.cluster.codec import pending, rows
 from raftflow.cluster.codec.events import encode_event
@@ -102,20 +103,24 @@ _NOT_YET = AppliedState(0, 0, 0, b"", 0)
 
 class RowEncoder:
     """Turns the changes of one entry into a write batch; gives the rows for the digest in the
-    order of the changes, which is the same on every node."""
+    order of the changes, which is the same on every node. ``parts`` tells nodes whose digests
+    differ in which kind of rows they do."""
 
-    __slots__ = ("batch", "rows")
+    __slots__ = ("_told", "batch", "parts", "rows")
 
     def __init__(self) -> None:
         self.batch = WriteBatch(_NOT_YET)
         self.rows: list[bytes] = []
+        self.parts: dict[str, int] = {}
+        self._told = 0
 
     def add(self, changes: Changes, known: Numbers) -> list[bytes]:
         """Encode the changes of an entry, or of a piece of one. Returns the rows for the digest."""
-        self.rows = []
+        self.rows, self._told = [], 0
         numbers = known.of
         for key, run in changes.runs.items():
             self._run(run, numbers[key], is_new=key in known.opened)
+        self._end_part("runs")
         batch, collect = self.batch, self.rows.append
         for (key, sequence), step in changes.steps.items():
             run_no = numbers[key]
@@ -123,12 +128,14 @@ class RowEncoder:
             number = run_no << NUMBER_BITS | sequence
             batch.steps[number] = (number, int(step.task.state), record)
             collect(record)
+        self._end_part("steps")
         for (key, event_id), signal in changes.signals.items():
             run_no = numbers[key]
             record = frame(rows.encode_signal(signal, run_no))
             number = run_no << NUMBER_BITS | event_id
             batch.signals[number] = (number, 1 if signal.taken_by else 0, record)
             collect(record)
+        self._end_part("signals")
         for key, event in changes.events:
             record = frame(encode_event(event))
             batch.events.append((numbers[key] << NUMBER_BITS | event.event_id, record))
@@ -137,17 +144,22 @@ class RowEncoder:
             if isinstance(body, SearchAttributesUpserted | WorkflowStarted):
                 upserted = isinstance(body, SearchAttributesUpserted)
                 self._labels(changes.runs[key], numbers[key], upserted=upserted)
+        self._end_part("events")
         for (key, kind, sequence), timer in changes.timers.items():
             run_no = numbers[key]
             fire_at_ms = None if timer is None else timer.fire_at_ms
             batch.timers[run_no, int(kind), sequence] = fire_at_ms
             collect(frame(rows.encode_timer(timer, run_no, kind, sequence)))
+        self._end_part("timers")
         self._add_pending(changes, numbers)
         for run_no in known.deleted.values():
             batch.deleted[run_no] = None
             collect(frame(pending.encode_deleted(run_no)))
+        self._end_part("deletions")
         self._add_catalog(changes)
+        self._end_part("namespaces and types")
         self._add_requests(changes)
+        self._end_part("requests")
         self.batch.size += sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
         return self.rows
 
@@ -155,6 +167,16 @@ class RowEncoder:
         batch = self.batch
         batch.applied = applied
         return batch
+
+    def _end_part(self, name: str) -> None:
+        """The rows since the last part were of this kind."""
+        rows = self.rows
+        if len(rows) > self._told:
+            check = self.parts.get(name, 0)
+            for row in rows[self._told :]:
+                check = crc32(row, check)
+            self.parts[name] = check
+            self._told = len(rows)
 
     def _run(self, run: Run, run_no: int, *, is_new: bool) -> None:
         record = frame(rows.encode_run(run, run_no))
@@ -200,6 +222,7 @@ class RowEncoder:
                 None if arrival is None else record
             )
             self.rows.append(record)
+        self._end_part("arrivals")
         for (key, number), message in changes.outbox.items():
             run_no = numbers[key]
             record = frame(pending.encode_message(message, run_no, number))
@@ -211,6 +234,7 @@ class RowEncoder:
                 target = (duty.target_workflow_id, duty.target_run_id, int(duty.starts))
                 self.batch.outbox[place] = (place, *target, record)
             self.rows.append(record)
+        self._end_part("outbox")
 
     def _add_catalog(self, changes: Changes) -> None:
         for name, namespace in changes.namespaces.items():

@@ -1,8 +1,17 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from raftflow.cluster.config import ActivityPolicy, Address, Config, ConfigError, Limits, Peer
+from raftflow.cluster.config import (
+    DERIVED,
+    ActivityPolicy,
+    Address,
+    Config,
+    ConfigError,
+    Limits,
+    Peer,
+)
 
 PEERS = tuple(Peer.parse(f"n{i}=127.0.0.{i}:9233") for i in (3, 1, 2))
 
@@ -79,3 +88,40 @@ def test_the_object_is_frozen() -> None:
         config.data_dir = Path("elsewhere")  # type: ignore[misc]
     with pytest.raises(TypeError):
         config.activities["charge"] = ActivityPolicy()  # type: ignore[index]
+
+
+JOIN = (Peer("n1", Address("10.0.0.1", 9233)), Peer("n2", Address("10.0.0.2", 9233)))
+
+
+def joining(**more: Any) -> Config:
+    return Config(**{"node_id": "n4", "join": JOIN, "raft_addr": Address("10.0.0.4", 9233)} | more)
+
+
+def test_a_node_that_joins_is_no_voter_by_itself() -> None:
+    config = joining(cluster_id="shop", http_addr=Address("0.0.0.0", 8233))
+    assert [peer.id for peer in config.voters] == ["n1", "n2"]
+    assert config.advertise_raft_addr == Address("10.0.0.4", 9233)
+    assert config.advertise_http_addr == Address("10.0.0.4", 8233)
+    assert not config.cluster_id_derived
+
+
+def test_a_joining_nodes_cluster_has_its_name_already() -> None:
+    assert (joining().cluster_id, joining().cluster_id_derived) == ("", True)
+    assert Config(node_id="n1").cluster_id_derived
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"peers": PEERS, "node_id": "n1"}, "join"),
+        ({"node_id": "n2"}, "join"),
+        ({"raft_addr": DERIVED}, "raft_addr"),
+        ({"raft_addr": Address("0.0.0.0", 9233)}, "advertise_raft_addr"),
+        ({"join": (*JOIN, JOIN[0])}, "join"),
+        ({"join": (Peer("n 1", Address("h", 1)),)}, "join"),
+    ],
+)
+def test_a_join_that_cannot_be(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        joining(**change)
+    assert caught.value.field == named

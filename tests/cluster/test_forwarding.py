@@ -71,14 +71,31 @@ class FakeCluster:
         return outcome
 
 
-def make(cluster: FakeCluster, leader_wait_ms: int = 2_000) -> Forwarder:
+def make(
+    cluster: FakeCluster,
+    leader_wait_ms: int = 2_000,
+    check: Callable[[Command], None] = lambda command: None,
+) -> Forwarder:
     return Forwarder(
         consensus=cluster,  # type: ignore[arg-type]
         proposer=cluster,  # type: ignore[arg-type]
         watch=cluster.watch,
         node_id="n1",
         leader_wait_ms=leader_wait_ms,
+        check=check,
     )
+
+
+async def test_what_is_refused_here_goes_nowhere() -> None:
+    cluster = FakeCluster()
+
+    def check(command: Command) -> None:
+        raise ValueError(type(command).__name__)
+
+    forwarder = make(cluster, check=check)
+    with pytest.raises(ValueError, match="ForgetRequests"):
+        await forwarder.execute(COMMAND)
+    assert (cluster.calls, cluster.submitted) == ([], [])
 
 
 async def test_a_follower_sends_the_command_to_the_leader() -> None:

@@ -1,6 +1,7 @@
 """Group commit and the fate of waiting calls, against a consensus that the test moves by hand."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -17,7 +18,7 @@ from raftflow.cluster.proposer import (
     Proposer,
 )
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, ForgetRequests
+from raftflow.engine.commands import FEATURE_LEVEL, Batch, ForgetRequests
 from raftflow.engine.limits import DEFAULT_LIMITS
 from raftflow.engine.rejections import Answer, Done, Reply
 from raftflow.engine.state import Changes
@@ -50,13 +51,16 @@ def applied(batch: Batch) -> Applied:
     return Applied(replies=replies, effects=(), changes=Changes())
 
 
-def make(voters: int = 1) -> tuple[Proposer, FakeConsensus]:
+def make(
+    voters: int = 1, level: Callable[[], int] = lambda: FEATURE_LEVEL
+) -> tuple[Proposer, FakeConsensus]:
     consensus = FakeConsensus()
     proposer = Proposer(
         consensus=consensus,  # type: ignore[arg-type]
         clock=LogClock(voters=voters),
         node_id="n1",
         limits=DEFAULT_LIMITS,
+        level=level,
     )
     return proposer, consensus
 
@@ -75,6 +79,16 @@ async def turn() -> None:
 def apply(proposer: Proposer, consensus: FakeConsensus, index: int) -> None:
     batch = consensus.batch(index)
     proposer.on_applied(applied(batch), batch)
+
+
+async def test_entries_say_under_which_level_they_were_written() -> None:
+    levels = [1, 2]
+    proposer, consensus = make(level=lambda: levels.pop(0))
+    for number in (1, 2):
+        submit(proposer, f"c{number}")
+        await turn()
+        apply(proposer, consensus, number)
+        assert consensus.batch(number).feature_level == number
 
 
 async def test_what_arrives_together_shares_an_entry() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from random import Random
 
 import pytest
 from corrupt import records
-from dev_cluster import HttpError, call, wait_for, workflow_path
+from dev_cluster import call, wait_for
 from disk_shim import Fault, Hit
 from shim_cluster import NODES, Load, ShimCluster
 

@@ -95,7 +95,7 @@ def leader_counts_itself_before_fsync(self: Any) -> None:
     durable = sorted(
         [peer.match_index for peer in self._peers.values()] + [self._journal.last_index]
     )
-    index = durable[-self._majority]
+    index = durable[-self._electorate.majority]
     if index > self.commit_index and self._journal.term(index) == self.term:
         setattr(self, P + "raftCommitIndex", index)
 
@@ -105,7 +105,7 @@ def older_terms_are_counted(self: Any) -> None:
     durable = sorted(
         [peer.match_index for peer in self._peers.values()] + [self._journal.flushed_index]
     )
-    index = durable[-self._majority]
+    index = durable[-self._electorate.majority]
     if index > self.commit_index:
         setattr(self, P + "raftCommitIndex", index)
 
@@ -123,7 +123,7 @@ def acks_of_older_terms_count(self: Any, node: Any, message: Any) -> None:
 @mutant(3, Core, P + "setCurrentTerm")
 def verified_survives_the_term(self: Any, term: int, vote: str | None) -> None:
     super(Core, self)._SyncObj__setCurrentTerm(term, vote)
-    self._voted_for_us = {self._id}
+    self._voted_for_us = set()
     self._following.reply_due = False
     self._following.round = self._following.replied_round = 0
 
@@ -210,7 +210,7 @@ def compacts_what_a_snapshot_still_needs(self: Any, index: int) -> None:
 
 
 @mutant(10, Core, "snapshot_installed")
-def an_older_snapshot_rolls_back(self: Any, index: int, term: int) -> None:
+def an_older_snapshot_rolls_back(self: Any, index: int, term: int, held: Any = None) -> None:
     setattr(self, P + "raftLastApplied", index)
 
 
@@ -244,8 +244,10 @@ def large_entries_do_not_fit(self: Any, peer: Any) -> list[Any]:
 
 @handler(13, "response_vote")
 def a_voter_counts_twice(self: Any, node: Any, message: Any) -> None:
-    if message["term"] == self.term:
-        super(Core, self)._SyncObj__onMessageReceived(node, message)
+    if message["term"] == self.term and self.role is Role.CANDIDATE:
+        self._voted_for_us |= {node.id, f"{node.id} again"}
+        if len(self._voted_for_us) >= self._electorate.majority:
+            getattr(self, P + "onBecomeLeader")()
 
 
 @handler(13, "append_entries")
@@ -327,7 +329,7 @@ def reads_before_an_entry_of_this_term(self: Any) -> bool:
 def reads_count_earlier_answers(self: Any, commit_index: int) -> None:
     self._open.append((self.round, commit_index, self._waiting))
     self._waiting = []
-    self._confirm()
+    self.confirm()
 
 
 # -- row 16: what waits learns its outcome

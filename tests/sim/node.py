@@ -13,7 +13,10 @@ from pysyncobj.node import Node as RaftNode
 from pysyncobj.transport import Transport
 
 from raftflow.cluster.consensus import wire
+from raftflow.cluster.consensus.configurations import Held
 from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.membership import Configuration
+from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.types import Role, SnapshotManifest
 from raftflow.raftlog.errors import JournalError
 from raftflow.raftlog.hardstate import HardState
@@ -103,6 +106,7 @@ class SimNode:
         self.world = world
         self.name = name
         self.disk = SimDisk()
+        self.disk_id = f"{name}1"
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
         self.flush_s = 0.001
@@ -141,11 +145,18 @@ class SimNode:
             DIRECTORY, disk=self.disk, segment_bytes=world.segment_bytes
         )
         self.journal.node = self
+        self.membership = MembershipFile.open(DIRECTORY, self.disk)
+        if self.membership.held is None:
+            self.membership.store(Held(0, world.birth))
+        held = self.membership.held
+        assert held is not None
         world.checks.on_start(self)
         self.transport = SimTransport(self)
         self.core = Core(
             node_id=self.name,
-            voters=world.names,
+            incarnation=self.disk_id,
+            configuration=held.configuration,
+            configuration_index=held.index,
             journal=self.journal,
             hard_state=self.hard_state,
             transport=self.transport,
@@ -298,6 +309,10 @@ class SimNode:
         if self.world.tells:
             self.world.trace(f"{self.name} is {role.value} in term {term}, led by {leader}")
 
+    def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        if committed:
+            self.membership.store(Held(index, configuration))
+
     def on_snapshot_needed(self, peer: str) -> None:
         self._later(self.rng.uniform(0.001, 0.05), lambda: self._copy_store(peer))
 
@@ -340,7 +355,10 @@ class SimNode:
         self.state = self.durable = copy
 
     def _installed(self, manifest: SnapshotManifest) -> None:
-        self.core.snapshot_installed(manifest.index, manifest.term)
+        held = None
+        if manifest.configuration is not None:
+            held = Held(manifest.configuration_index, manifest.configuration)
+        self.core.snapshot_installed(manifest.index, manifest.term, held)
         self.delivered = max(self.delivered, manifest.index)
         self.core.tick()
 

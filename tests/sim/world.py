@@ -10,6 +10,7 @@ from functools import partial
 
 from pysyncobj import syncobj as engine
 
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Role, Timing
 from tests.sim.checkers import Checks, require
 from tests.sim.clock import Clock
@@ -57,6 +58,7 @@ class World:
         count = size or self.rng.choice((3, 3, 3, 5))
         self.only_processes_crash = node_class.only_processes_crash
         self.names = list("abcdefg"[:count])
+        self.birth = Configuration(tuple(Member(name, name) for name in self.names))
         self.stats: Counter[str] = Counter()
         self.network = Network(self.clock, self.rng, self.names)
         self.checks = Checks(self.names)

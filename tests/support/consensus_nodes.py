@@ -101,14 +101,20 @@ class Cluster:
     nodes: dict[str, Consensus] = field(default_factory=dict)
     stores: dict[str, FileStore] = field(default_factory=dict)
 
+    born: tuple[str, ...] = ()  # with whom the cluster began; all, unless some join later
+
+    def address(self, node_id: str) -> str:
+        return f"127.0.0.1:{self.ports[node_id]}"
+
     async def start(self, *node_ids: str) -> None:
-        for node_id in node_ids or self.ports:
+        for node_id in node_ids or self.born or self.ports:
             config = ConsensusConfig(
                 cluster_id="test",
                 node_id=node_id,
                 data_dir=str(self.root / node_id),
-                listen=f"127.0.0.1:{self.ports[node_id]}",
-                voters={peer: f"127.0.0.1:{port}" for peer, port in self.ports.items()},
+                listen=self.address(node_id),
+                voters={peer: self.address(peer) for peer in self.born or self.ports},
+                raft=self.address(node_id),
                 http=f"http-{node_id}",
                 timing=self.timing,
                 limits=self.limits,
@@ -124,10 +130,13 @@ class Cluster:
         for node_id in node_ids or tuple(self.nodes):
             await self.nodes.pop(node_id).stop()
 
-    async def leader(self, *, but: str = "") -> Consensus:
+    async def leader(self, *node_ids: str, but: str = "") -> Consensus:
+        """Whom all agree on: of these, or of all that run."""
+
         def found() -> Consensus | None:
-            leaders = [n for n in self.nodes.values() if n.role is Role.LEADER]
-            names = {n.leader for n in self.nodes.values()}
+            asked = [self.nodes[node_id] for node_id in node_ids] or list(self.nodes.values())
+            leaders = [n for n in asked if n.role is Role.LEADER]
+            names = {n.leader for n in asked}
             agreed = len(leaders) == 1 and names == {leaders[0].config.node_id}
             return leaders[0] if agreed and leaders[0].config.node_id != but else None
 

@@ -13,6 +13,7 @@ from ports import free_ports
 
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.handshake import Hello, Purpose
+from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import Link, LinkLimits
 from raftflow.cluster.consensus.mesh import Mesh
 
@@ -45,6 +46,7 @@ class Peer:
     channel: PeerChannel
     hello: Hello
     port: int
+    refusals: list[tuple[str, str]] = field(default_factory=list)  # of this node, by others
 
     def link(self, other: str, purpose: Purpose = Purpose.RAFT) -> Link | None:
         return self.mesh.link(other, purpose)
@@ -72,9 +74,11 @@ async def start_peer(
     limits: LinkLimits = FAST,
     hello: Hello | None = None,
     tls: tuple[ssl.SSLContext, ssl.SSLContext] | tuple[None, None] = (None, None),
+    ledger: PeerLedger | None = None,
 ) -> Peer:
     raft, channel = Recorder(), PeerChannel()
     hello = hello or hello_of(node_id)
+    refusals: list[tuple[str, str]] = []
     mesh = Mesh(
         hello=hello,
         listen=f"127.0.0.1:{ports[node_id]}",
@@ -83,10 +87,12 @@ async def start_peer(
         limits=limits,
         server_ssl=tls[0],
         client_ssl=tls[1],
+        ledger=ledger,
+        on_refused=lambda peer, refusal: refusals.append((peer, refusal.reason)),
     )
     await mesh.bind()
     await mesh.start()
-    return Peer(mesh, raft, channel, hello, ports[node_id])
+    return Peer(mesh, raft, channel, hello, ports[node_id], refusals)
 
 
 @asynccontextmanager

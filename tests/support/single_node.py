@@ -27,15 +27,17 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
+from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch, Command, EagerPoll, ReturnTask
+from raftflow.engine.commands import FEATURE_LEVEL, Batch, Command, EagerPoll, ReturnTask
 from raftflow.engine.describe import activity_task, decision_task, lease_fate
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
 from raftflow.engine.rejections import Answer, Granted
@@ -347,6 +349,10 @@ class SingleNode:
                 found[run.status] = found.get(run.status, 0) + 1
         return found
 
+    @property
+    def compared_index(self) -> int:
+        return self.harness.index
+
     # ---- consensus, clock ---------------------------------------------------------------------
 
     @property
@@ -372,6 +378,9 @@ class SingleNode:
             leader_contact_s=self.silence_s,
             peers={},
             elections=(),
+            configuration=Configuration((Member("n1", "127.0.0.1:9233", incarnation="d1"),)),
+            configuration_index=0,
+            committed_configuration_index=0,
         )
 
     def peers(self) -> Mapping[str, Any]:
@@ -382,19 +391,25 @@ class SingleNode:
             raft="127.0.0.1:9233",
             metrics="127.0.0.1:9090",
             version="0.1.0",
+            feature_level=FEATURE_LEVEL,
+            incarnation="d1",
             connected=True,
         )
         return {"n1": own, **self.members}
+
+    async def add(self, member_id: str, raft: str) -> int:
+        self.check()
+        return self.harness.index
+
+    async def remove(self, member_id: str) -> int:
+        self.check()
+        return self.harness.index
 
     def wall_ms(self) -> int:
         return self.harness.time_ms
 
     def skew_ms(self) -> int:
         return 0
-
-    @property
-    def newest_mark(self) -> tuple[int, bytes] | None:
-        return None
 
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
@@ -407,7 +422,7 @@ def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
     )
 
 
-def services(node: SingleNode, config: Config) -> NodeServices:
+def services(node: SingleNode, config: Config, levels: Levels | None = None) -> NodeServices:
     return NodeServices(
         config=config,
         forwarder=node,
@@ -419,6 +434,9 @@ def services(node: SingleNode, config: Config) -> NodeServices:
         metrics=Metrics(),
         clock=node,
         checks=node,
+        digests=node,
+        levels=levels or Levels(members=node.peers),
+        members=node,
         hosted_types=frozenset({"Hosted"}),
     )
 

@@ -12,6 +12,8 @@ from typing import Any
 from raftflow.cluster.api.handlers.common import execute
 from raftflow.cluster.api.payloads import timestamp
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.engine.commands import CreateNamespace, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
@@ -80,6 +82,43 @@ def readiness(node: NodeServices) -> dict[str, Any]:
     return state
 
 
+# ---- who belongs to the cluster -----------------------------------------------------------------
+
+
+async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any]:
+    if not ID_PATTERN.fullmatch(node_id):
+        raise ApiError(
+            "INVALID_FIELD",
+            "id: use 1 to 64 letters, digits, '.', '_' or '-', a letter or digit first",
+        )
+    try:
+        address = Address.parse(raft)
+    except ValueError as error:
+        raise ApiError("INVALID_FIELD", f"raft: {error}") from None
+    if address.is_wildcard:
+        raise ApiError(
+            "INVALID_FIELD", f"raft: nobody can connect to {address}; name a host that others reach"
+        )
+    index = await node.members.add(node_id, str(address))
+    return {
+        "id": node_id,
+        "raft": str(address),
+        "member": "learner",
+        "index": index,
+        "cluster_id": node.config.cluster_id,
+    }
+
+
+async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
+    index = await node.members.remove(node_id)
+    return {
+        "id": node_id,
+        "member": "removed",
+        "index": index,
+        "cluster_id": node.config.cluster_id,
+    }
+
+
 # ---- the cluster page ---------------------------------------------------------------------------
 
 
@@ -95,19 +134,18 @@ def serve_status(node: NodeServices) -> None:
 def own_row(node: NodeServices) -> dict[str, Any]:
     """What only this node knows: of itself and, when it leads, of its followers."""
     status = node.consensus.status()
-    mark = node.replica.newest_mark
     row: dict[str, Any] = {
         "role": status.role.value,
         "term": status.term,
         "commit_index": status.commit_index,
         "applied_index": node.replica.applied_index,
         "state_digest": node.replica.digest.hex(),
+        "digest_compared_index": node.digests.compared_index,
         "first_index": status.first_index,
         "snapshot_index": node.store.checkpointed_index,
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
-        "digest_mark": None if mark is None else {"index": mark[0], "digest": mark[1].hex()},
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
@@ -135,15 +173,18 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
     found = await asyncio.gather(*(_report(node, peer) for peer in peers))
     reports = dict(zip(peers, found, strict=True))
     followers = reports.get(status.leader or "", {}).get("followers", {})
+    rows = [
+        _row(info, reports[peer], followers.get(peer, {}), status) for peer, info in peers.items()
+    ]
     return {
         "cluster_id": node.config.cluster_id,
         "node": node.config.node_id,
         "leader": leader_of(node),
         "term": status.term,
-        "nodes": [
-            _row(info, reports[peer], followers.get(peer, {}), status.commit_index)
-            for peer, info in peers.items()
-        ],
+        "feature_level": node.levels.level,
+        "configuration_index": status.configuration_index,
+        "pending_change": _pending_change(status, rows),
+        "nodes": rows,
         "elections": [
             {
                 "at": timestamp(_wall_ms(node, election.at_s)),
@@ -156,13 +197,32 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
     }
 
 
+def _pending_change(status: Any, rows: list[dict[str, Any]]) -> str | None:
+    """What is under way with the members, in words."""
+    if status.configuration_index > status.committed_configuration_index:
+        return f"the members of entry {status.configuration_index} are not committed yet"
+    learner = next((row for row in rows if row["member"] == "learner"), None)
+    if learner is None:
+        return None
+    if not learner["connected"]:
+        return f"{learner['id']} votes once it has the log: it is not connected"
+    matched, behind = learner["match_index"], ""
+    if matched is not None:
+        behind = f": {max(0, status.commit_index - matched)} entries to go"
+    return f"{learner['id']} votes once it has the log{behind}"
+
+
 def _row(
-    info: Any, report: dict[str, Any], followed: dict[str, Any], commit_index: int
+    info: Any, report: dict[str, Any], followed: dict[str, Any], status: Any
 ) -> dict[str, Any]:
     applied_index = report.get("applied_index")
+    member = status.configuration.find(info.id)
+    commit_index = status.commit_index
     return {
         "id": info.id,
         "role": report.get("role", "unknown"),
+        "member": "removed" if member is None else "voter" if member.voter else "learner",
+        "incarnation": (member.incarnation if member else "") or info.incarnation or None,
         "http": info.http,
         "grpc": info.grpc,
         "raft": info.raft,
@@ -174,15 +234,16 @@ def _row(
         "lag": None if applied_index is None else max(0, commit_index - applied_index),
         "last_contact_ms": followed.get("last_contact_ms"),
         "state_digest": report.get("state_digest"),
+        "digest_compared_index": report.get("digest_compared_index"),
         "first_index": report.get("first_index"),
         "snapshot_index": report.get("snapshot_index"),
         "snapshot_age_seconds": report.get("snapshot_age_seconds"),
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
-        "digest_mark": report.get("digest_mark"),
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),
+        "feature_level": info.feature_level,
         "connected": bool(info.connected),
     }
 

@@ -12,6 +12,8 @@ from raftflow.cluster.api.limits import MAX_POLL_MS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.dispatch import Poll
+from raftflow.cluster.errors import FeatureUnavailable
+from raftflow.cluster.features import EAGER
 from raftflow.engine.commands import CompleteActivity, CompleteDecision, EagerPoll
 from raftflow.engine.rejections import Done
 
@@ -42,11 +44,12 @@ async def complete_decision(
     out its deadline; and the worker is told what is wrong."""
     try:
         command, eager = read(task)
-    except ApiError as problem:
+        node.levels.check(command)
+    except (ApiError, FeatureUnavailable) as problem:
         with contextlib.suppress(ApiError):  # it was not this worker's task any more
             await execute(node, replace(task, unreadable=str(problem)))
         raise
-    if eager is None:
+    if eager is None or not node.levels.allows(EAGER):
         await execute(node, command)
         return ()
     return await node.dispatch.eager_activity(eager, lambda poll: _complete(node, command, poll))
@@ -58,7 +61,7 @@ async def complete_activity(
     """``eager`` takes the run's next workflow task."""
     if command.failed:
         await node.dispatch.settle(command.lease_token)
-    if eager is None:
+    if eager is None or not node.levels.allows(EAGER):  # what is done is never refused for it
         await execute(node, command)
         return ()
     return await node.dispatch.eager_decision(eager, lambda poll: _complete(node, command, poll))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from raftflow.cluster.api import views
 from raftflow.cluster.api.handlers import admin
 from raftflow.cluster.api.routes.request import Answer, Request, Route, request_id
-from raftflow.cluster.api.schema import ID, REQUEST_ID, Object, integer, ref
+from raftflow.cluster.api.schema import ID, NODE_ADDRESS, NODE_ID, REQUEST_ID, Object, integer, ref
 from raftflow.engine.commands import CreateNamespace, UpdateNamespace
 
 _RETENTION = integer(description="How long closed runs are kept; 0: for ever.")
@@ -112,5 +112,38 @@ CLUSTER = Route(
     handler=cluster,
     summary="Every node, as it says itself; the elections that this node saw.",
     answers={200: ref("Cluster")},
+    namespaced=False,
+)
+
+
+async def add_node(request: Request) -> Answer:
+    fields = request.fields()
+    node_id = fields.identifier("id")
+    added = await admin.add_node(request.node, node_id, fields.text("raft"))
+    return Answer(201, added)
+
+
+ADD_NODE = Route(
+    name="AddNode",
+    handler=add_node,
+    summary="Add a node to the cluster: it gets the log, and votes once it has caught up.",
+    body=Object(fields={"id": NODE_ID, "raft": NODE_ADDRESS}, required=("id", "raft")),
+    answers={201: ref("MemberChanged")},
+    refusals=("NODE_EXISTS", "MEMBERSHIP_REFUSED"),
+    namespaced=False,
+)
+
+
+async def remove_node(request: Request) -> Answer:
+    request.query()
+    return Answer(200, await admin.remove_node(request.node, request.path_id))
+
+
+REMOVE_NODE = Route(
+    name="RemoveNode",
+    handler=remove_node,
+    summary="Take a node out of the cluster. It may be the leader.",
+    answers={200: ref("MemberChanged")},
+    refusals=("NODE_NOT_FOUND", "MEMBERSHIP_REFUSED"),
     namespaced=False,
 )

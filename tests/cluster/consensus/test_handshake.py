@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from raftflow.cluster.consensus import handshake
-from raftflow.cluster.consensus.handshake import HandshakeError, Hello, Purpose
+from raftflow.cluster.consensus.handshake import Boot, HandshakeError, Hello, Purpose
 
 N1 = Hello(
     cluster_id="shop",
@@ -28,6 +28,27 @@ def test_what_is_said_is_what_is_heard() -> None:
     hello = N1.to("n2", Purpose.RAFT)
     assert handshake.decode(handshake.encode(hello)) == hello
     assert len(handshake.encode(hello)) < handshake.MAX_HELLO_BYTES
+
+
+def test_an_earlier_release_says_less() -> None:
+    fields = asdict(N1)
+    for name in ("boots", "seen_incarnation", "seen_boots", "seen_boot_id"):
+        del fields[name]
+    assert handshake.decode(json.dumps(fields).encode()) == N1
+
+
+def test_who_hears_of_a_later_start_of_its_own_disk_is_an_old_copy() -> None:
+    mine = replace(N2, boots=4)
+    for seen, fine in ((Boot("i1", 3, "x"), True), (Boot("i1", 4, "b1"), True),
+                       (Boot("i1", 4, "x"), False), (Boot("i1", 5, "x"), False),
+                       (Boot("i9", 9, "x"), True)):  # fmt: skip
+        call = N1.to("n2", Purpose.RAFT, seen)
+        if fine:
+            handshake.check_own_data(call, mine=mine)
+            continue
+        with pytest.raises(HandshakeError) as caught:
+            handshake.check_own_data(call, mine=mine)
+        assert caught.value.reason == "stale_data"
 
 
 def test_a_later_release_may_say_more() -> None:
@@ -69,7 +90,7 @@ def test_a_good_call_and_its_answer() -> None:
     [
         ({"cluster_id": "other"}, "wrong_cluster"),
         ({"node_id": "n2"}, "duplicate_node_id"),
-        ({"node_id": "n0"}, "unknown_node"),
+        ({"node_id": "n0"}, "not_a_member"),
         ({"node_id": "n3"}, "wrong_direction"),
         ({"target": "n3"}, "wrong_node"),
         ({"purpose": "gossip"}, "malformed_hello"),

@@ -6,18 +6,20 @@ import socket
 import ssl
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from eventually import eventually
 from needs import need
-from peers import hello_of, meshed, start_peer
+from peers import Peer, hello_of, meshed, start_peer
 from ports import free_ports
 from structlog.testing import capture_logs
 
 from raftflow.cluster.consensus import handshake
 from raftflow.cluster.consensus.framing import header
 from raftflow.cluster.consensus.handshake import Purpose
+from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.mesh import AddressUnavailable, split_address
 
@@ -90,7 +92,7 @@ async def test_a_successor_takes_the_place_of_a_connection_of_the_same_process()
             framed(handshake.encode(hello_of("n1", cluster_id="x").to("n2", Purpose.RAFT))),
             "wrong_cluster",
         ),
-        (framed(handshake.encode(hello_of("n9").to("n2", Purpose.RAFT))), "unknown_node"),
+        (framed(handshake.encode(hello_of("n9").to("n2", Purpose.RAFT))), "not_a_member"),
         (framed(handshake.encode(hello_of("n2").to("n2", Purpose.RAFT))), "duplicate_node_id"),
         (framed(handshake.encode(hello_of("n1").to("n3", Purpose.RAFT))), "wrong_node"),
         (
@@ -197,3 +199,57 @@ async def test_mutual_tls(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     assert not [log for log in logs if log["event"] == "link_up"]
     await one.mesh.stop()
     await two.mesh.stop()
+
+
+@pytest.mark.parametrize("returning", ["n1", "n2"])
+async def test_an_old_copy_is_refused_and_learns_why(tmp_path: Path, returning: str) -> None:
+    """Whichever side dials."""
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    other = "n2" if returning == "n1" else "n1"
+    (tmp_path / other).mkdir()
+    staying = await start_peer(
+        other,
+        ports,
+        hello=replace(hello_of(other), boots=1),
+        ledger=PeerLedger.open(str(tmp_path / other)),
+    )
+
+    async def start(boots: int, boot_id: str) -> Peer:
+        hello = replace(hello_of(returning, boot_id=boot_id), boots=boots)
+        directory = tmp_path / boot_id
+        directory.mkdir()
+        return await start_peer(
+            returning, ports, hello=hello, ledger=PeerLedger.open(str(directory))
+        )
+
+    newest = await start(5, "newest")
+    await eventually(lambda: staying.link(returning) and newest.link(other))
+    await newest.mesh.stop()
+    old = await start(5, "copy")
+    try:
+        await eventually(lambda: (other, "stale_data") in old.refusals)
+        assert staying.link(returning) is None
+        assert old.link(other) is None
+    finally:
+        await old.mesh.stop()
+        await staying.mesh.stop()
+
+
+async def test_what_comes_while_a_start_is_written_down_is_kept(tmp_path: Path) -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    peers = []
+    for each in ports:
+        (tmp_path / each).mkdir()
+        ledger = PeerLedger.open(str(tmp_path / each))
+        hello = replace(hello_of(each), boots=1)
+        peers.append(await start_peer(each, ports, hello=hello, ledger=ledger))
+    one, other = peers
+    try:
+        link = await eventually(lambda: one.link("n2"))
+        for number in range(50):
+            assert link.send(b"%d" % number)
+        await eventually(lambda: len(other.raft.frames) == 50)
+        assert other.raft.frames == [("n1", b"%d" % number) for number in range(50)]
+    finally:
+        for each in peers:
+            await each.mesh.stop()

@@ -1,3 +1,5 @@
+from raftflow.cluster.consensus.electorate import Electorate
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.prevote import PreVote, would_vote
 
 
@@ -21,22 +23,35 @@ def test_a_vote_needs_a_newer_term_a_complete_log_and_silence() -> None:
     assert not asked(hears_leader=True)
 
 
+def voters(ids: str) -> Electorate:
+    return Electorate(Configuration(tuple(Member(each, "") for each in ids)), {})
+
+
 def test_a_majority_wins_and_a_voter_counts_once() -> None:
-    pre_vote = PreVote("a", "abcde")
-    pre_vote.start(7)
+    pre_vote, five = PreVote(), voters("abcde")
+    pre_vote.start(7, {"a"})
     pre_vote.granted("b", asked_term=7)
     pre_vote.granted("b", asked_term=7)
     pre_vote.granted("c", asked_term=6)
-    assert not pre_vote.won
+    assert not pre_vote.won(five)
     pre_vote.granted("c", asked_term=7)
-    assert pre_vote.won
+    assert pre_vote.won(five)
+
+
+def test_whoever_is_no_voter_needs_the_others() -> None:
+    pre_vote, two = PreVote(), voters("bc")
+    pre_vote.start(7, set())
+    pre_vote.granted("b", asked_term=7)
+    assert not pre_vote.won(two)
+    pre_vote.granted("c", asked_term=7)
+    assert pre_vote.won(two)
 
 
 def test_what_was_stopped_is_never_won() -> None:
-    pre_vote = PreVote("a", "a")
-    assert not pre_vote.won
-    pre_vote.start(1)
-    assert pre_vote.won
+    pre_vote, one = PreVote(), voters("a")
+    assert not pre_vote.won(one)
+    pre_vote.start(1, {"a"})
+    assert pre_vote.won(one)
     pre_vote.stop()
     assert not pre_vote.active
-    assert not pre_vote.won
+    assert not pre_vote.won(one)

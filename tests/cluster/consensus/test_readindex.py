@@ -1,8 +1,19 @@
-from raftflow.cluster.consensus.readindex import ForwardedReads, LeaderReads
+from collections.abc import Mapping
+
+from raftflow.cluster.consensus.readindex import Confirmed, ForwardedReads, LeaderReads
+
+
+def needs(peers: int) -> Confirmed:
+    """The newest round that so many peers have answered."""
+
+    def confirmed(echoed: Mapping[str, int], own: int) -> int:
+        return sorted([own, *echoed.values(), *[0] * peers], reverse=True)[peers]
+
+    return confirmed
 
 
 def test_reads_share_a_round_and_get_the_index_of_its_beginning() -> None:
-    reads, answers = LeaderReads(peers_needed=1), []
+    reads, answers = LeaderReads(needs(1)), []
     reads.add(answers.append)
     reads.add(answers.append)
     reads.open_round(10)
@@ -13,7 +24,7 @@ def test_reads_share_a_round_and_get_the_index_of_its_beginning() -> None:
 
 
 def test_an_answer_to_an_earlier_message_confirms_nothing() -> None:
-    reads, answers = LeaderReads(peers_needed=1), []
+    reads, answers = LeaderReads(needs(1)), []
     reads.add(answers.append)
     before = reads.round
     reads.open_round(10)
@@ -22,7 +33,7 @@ def test_an_answer_to_an_earlier_message_confirms_nothing() -> None:
 
 
 def test_a_majority_confirms() -> None:
-    reads, answers = LeaderReads(peers_needed=2), []
+    reads, answers = LeaderReads(needs(2)), []
     reads.add(answers.append)
     reads.open_round(10)
     reads.echo("b", reads.round)
@@ -33,14 +44,30 @@ def test_a_majority_confirms() -> None:
 
 
 def test_a_single_node_confirms_itself() -> None:
-    reads, answers = LeaderReads(peers_needed=0), []
+    reads, answers = LeaderReads(needs(0)), []
     reads.add(answers.append)
     reads.open_round(3)
     assert answers == [3]
 
 
+def test_other_voters_may_confirm_what_waits() -> None:
+    needed = [2]
+
+    def confirmed(echoed: Mapping[str, int], own: int) -> int:
+        return needs(needed[0])(echoed, own)
+
+    reads, answers = LeaderReads(confirmed), []
+    reads.add(answers.append)
+    reads.open_round(10)
+    reads.echo("b", reads.round)
+    assert answers == []
+    needed[0] = 1
+    reads.confirm()
+    assert answers == [10]
+
+
 def test_all_fail_when_leadership_ends() -> None:
-    reads, answers = LeaderReads(peers_needed=1), []
+    reads, answers = LeaderReads(needs(1)), []
     reads.add(answers.append)
     reads.open_round(10)
     reads.add(answers.append)

@@ -57,6 +57,7 @@ class Pair:
         self.leader = Store(root / "leader", CONTENT, index=40)
         self.follower = Store(root / "follower")
         self.offers: list[tuple[str, SnapshotManifest]] = []
+        self.announced: list[int] = []
         self.installed: list[tuple[int, int]] = []
         self.failures: list[BaseException] = []
         self.incoming = root / "incoming"
@@ -69,7 +70,8 @@ class Pair:
             directory=str(self.incoming),
             store=self.follower,
             channel=peers["n2"].channel,
-            installed=lambda index, term: self.installed.append((index, term)),
+            installing=lambda manifest: self.announced.append(manifest.index),
+            installed=lambda manifest: self.installed.append((manifest.index, manifest.term)),
             failed=self.failures.append,
         )
 

@@ -33,7 +33,6 @@ class Side:
     async def start(self, ports: dict[str, int]) -> None:
         others = {p: f"127.0.0.1:{port}" for p, port in ports.items() if p != self.name}
         self.transport = RaftTransport(
-            peers=others,
             on_received=self.wake,
             on_lost=lambda peer: self.events.append(("lost", peer)),
             on_error=self.errors.append,

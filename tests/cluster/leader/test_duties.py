@@ -18,6 +18,7 @@ from raftflow.cluster.nonces import nonce_for
 from raftflow.cluster.store.views import MessagePage, OpenTask, TaskPage
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
+    FEATURE_LEVEL,
     Batch,
     ExpireLease,
     FireTimer,
@@ -90,6 +91,8 @@ class World:
         return None
 
     # proposer
+    feature_level = FEATURE_LEVEL
+
     def propose_duty(
         self, command: Any, done: Callable[[Answer | None], None] | None = None
     ) -> None:

@@ -12,7 +12,13 @@ from replica_rig import Rig
 from raftflow.cluster.leader import retention as module
 from raftflow.cluster.leader.retention import Retention
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Command, DeleteRun, ForgetRequests, UpdateNamespace
+from raftflow.engine.commands import (
+    FEATURE_LEVEL,
+    Command,
+    DeleteRun,
+    ForgetRequests,
+    UpdateNamespace,
+)
 from raftflow.engine.ids import WorkflowKey
 from raftflow.engine.rejections import Answer
 
@@ -24,6 +30,7 @@ class Leader:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
+        self.feature_level = FEATURE_LEVEL
         self.waiting: list[tuple[Command, Callable[[Answer | None], None] | None]] = []
         self.woken = 0
         self.answers: list[Answer] = []
@@ -86,6 +93,15 @@ async def test_closed_runs_go_when_their_time_has_passed(rig: Rig) -> None:
     await leader.commit(later)
     assert await left(rig) == 1
     assert await leader.work(later + module.ROUND_EVERY_MS) == []
+
+
+async def test_nothing_is_deleted_that_a_member_cannot_delete(rig: Rig) -> None:
+    last_ms = await closed(rig, "a")
+    leader = Leader(rig)
+    leader.feature_level = 1
+    assert await leader.work(last_ms + KEEP_MS) == []
+    leader.feature_level = 2
+    assert await leader.work(last_ms + KEEP_MS + 1) == ["run-a"]
 
 
 async def test_a_slice_follows_the_one_before(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

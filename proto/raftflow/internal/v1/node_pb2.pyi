@@ -90,3 +90,28 @@ class StateDigest(_message.Message):
     index: int
     digest: bytes
     def __init__(self, index: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class StateDigests(_message.Message):
+    __slots__ = ("first", "digests")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    digests: bytes
+    def __init__(self, first: _Optional[int] = ..., digests: _Optional[bytes] = ...) -> None: ...
+
+class FirstDifference(_message.Message):
+    __slots__ = ("index", "exact", "parts")
+    class PartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    exact: bool
+    parts: _containers.ScalarMap[str, int]
+    def __init__(self, index: _Optional[int] = ..., exact: bool = ..., parts: _Optional[_Mapping[str, int]] = ...) -> None: ...

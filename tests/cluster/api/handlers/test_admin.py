@@ -11,7 +11,9 @@ import pytest
 from single_node import SingleNode, config_for, services
 
 from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.consensus.channel import PeerTimeout
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
 
 
@@ -33,6 +35,16 @@ class ThreeNodes(SingleNode):
                 "n3": SimpleNamespace(match_index=3, last_contact_s=None),
             },
             elections=(Election(0.0, 4, "n1", "elected"),),
+            configuration=Configuration(
+                (
+                    Member("n1", "n1:9233", incarnation="d1"),
+                    Member("n2", "n2:9233", incarnation="d2"),
+                    Member("n3", "n3:9233", voter=False),
+                ),
+                3,
+            ),
+            configuration_index=7,
+            committed_configuration_index=7,
         )
 
     def peers(self) -> Any:
@@ -44,6 +56,8 @@ class ThreeNodes(SingleNode):
                 raft=f"{name}:9233",
                 metrics=f"{name}:9090",
                 version="0.1.0",
+                feature_level=3 if name != "n3" else 0,
+                incarnation="" if name == "n3" else f"d{name[1]}",
                 connected=name != "n3",
             )
             for name in ("n1", "n2", "n3")
@@ -66,6 +80,11 @@ async def test_silent_nodes_are_shown_too(tmp_path: Path) -> None:
     assert rows["n2"]["last_contact_ms"] == 20
     assert (rows["n3"]["role"], rows["n3"]["connected"]) == ("unknown", False)
     assert rows["n3"]["lag"] is None
+    assert [rows[name]["feature_level"] for name in rows] == [3, 3, 0]
+    assert [rows[name]["member"] for name in rows] == ["voter", "voter", "learner"]
+    assert [rows[name]["incarnation"] for name in rows] == ["d1", "d2", None]
+    assert shown["configuration_index"] == 7
+    assert shown["pending_change"] == "n3 votes once it has the log: it is not connected"
     assert shown["elections"][0]["leader"] == "n1"
     assert set(rows["n1"]) == set(rows["n3"])
 
@@ -89,3 +108,31 @@ async def test_readiness(tmp_path: Path, leader: str, silence_s: float | None, r
     state = admin.readiness(services(single, config_for((1, 2, 3), tmp_path)))
     assert state["ready"] is ready
     assert ("error" in state) is not ready
+
+
+@pytest.mark.parametrize(
+    ("node_id", "raft", "said"),
+    [
+        ("../n4", "h:1", "id: use 1 to 64"),
+        ("n 4", "h:1", "id: use 1 to 64"),
+        ("-n4", "h:1", "id: use 1 to 64"),
+        ("n4", "h", "raft: 'h' is not host:port"),
+        ("n4", "h:0", "raft: .* 1 to 65535"),
+        ("n4", "::1:9233", r"raft: .* \[address\]:port"),
+        ("n4", "[::]:9233", "raft: nobody can connect"),
+        ("n4", ":9233", "raft: nobody can connect"),
+    ],
+)
+async def test_a_node_that_cannot_be_added(
+    tmp_path: Path, node_id: str, raft: str, said: str
+) -> None:
+    node = services(ThreeNodes(), config_for((1, 2, 3), tmp_path))
+    with pytest.raises(ApiError, match=said) as caught:
+        await admin.add_node(node, node_id, raft)
+    assert caught.value.reason == "INVALID_FIELD"
+
+
+async def test_an_ipv6_address_keeps_its_brackets(tmp_path: Path) -> None:
+    node = services(ThreeNodes(), config_for((1, 2, 3), tmp_path))
+    added = await admin.add_node(node, "n4", " [2001:db8::4]:9233 ")
+    assert (added["raft"], added["member"]) == ("[2001:db8::4]:9233", "learner")

@@ -1,0 +1,288 @@
+"""`raftflow node`: who belongs to the cluster, and a data directory that must begin anew."""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from raftflow.cluster.cli.client import Client
+from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
+from raftflow.cluster.cli.options import DURATION, PAIR, client_options
+from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.config import Address
+from raftflow.cluster.consensus.identity import IdentityError
+from raftflow.cluster.rebuild import Plan, plan_rebuild, rebuild_directory
+
+NODES = "/api/cluster/nodes"
+LOOK_S = 0.3
+DEFAULT_WAIT = "10m"
+
+
+@click.group()
+def node() -> None:
+    """Add, remove and replace the nodes of a cluster.
+
+    Any node takes these calls. Members change one at a time, while the cluster goes on serving; a
+    node that is added gets the log first and votes only when it has it.
+    """
+
+
+_wait_options = (
+    click.option(
+        "--timeout",
+        type=DURATION,
+        default=DEFAULT_WAIT,
+        show_default=True,
+        help="How long to wait for the vote. What was begun goes on without this command.",
+    ),
+    click.option("--no-wait", is_flag=True, help="Return once the node is a learner."),
+)
+
+
+def _waits(command: Any) -> Any:
+    for option in reversed(_wait_options):
+        command = option(command)
+    return command
+
+
+@node.command(name="list")
+@client_options
+def list_(client: Client, printer: Printer) -> None:
+    """List the members: who votes, on which disk, at which feature level."""
+    state = client.get("/api/cluster")
+    if printer.format == "json":
+        printer.document(state)
+        return
+    if state.get("pending_change"):
+        printer.note(f"pending: {state['pending_change']}")
+    printer.rows(
+        ("node", "member", "role", "connected", "incarnation", "level", "version", "raft"),
+        [
+            (
+                each["id"],
+                each.get("member"),
+                each["role"],
+                "yes" if each.get("connected") or each["id"] == state["node"] else "no",
+                (each.get("incarnation") or "")[:8] or None,
+                each.get("feature_level"),
+                each.get("version") or None,
+                each.get("raft"),
+            )
+            for each in state["nodes"]
+        ],
+    )
+
+
+@node.command()
+@click.argument("new", metavar="ID=HOST:PORT", type=PAIR)
+@_waits
+@client_options
+def add(
+    client: Client, printer: Printer, new: tuple[str, str], timeout: int, no_wait: bool
+) -> None:
+    """Add the node ID, whose Raft port the others reach at HOST:PORT.
+
+    Prints the command that starts it, and waits until it votes. Again after an interruption: it
+    goes on waiting.
+    """
+    member_id, raft = _address(new)
+    _add(client, printer, member_id, raft)
+    if not no_wait:
+        row = _until_it_votes(client, printer, member_id, timeout)
+        _tell(printer, row, f"{member_id} votes")
+
+
+@node.command()
+@click.argument("node_id", metavar="ID")
+@client_options
+def remove(client: Client, printer: Printer, node_id: str) -> None:
+    """Take the node ID out of the cluster, the leader too.
+
+    Its process ends by itself when it hears of it. It can come back only with an empty data
+    directory, through `raftflow node add`.
+    """
+    removed = client.request("DELETE", _path(node_id)).json()
+    _tell(printer, removed, f"{node_id} is removed (entry {removed['index']})")
+
+
+@node.command()
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW=HOST:PORT", type=PAIR)
+@_waits
+@client_options
+def replace(
+    client: Client,
+    printer: Printer,
+    old: str,
+    new: tuple[str, str],
+    timeout: int,
+    no_wait: bool,
+) -> None:
+    """Add the node NEW, wait until it votes, then remove OLD.
+
+    OLD may be down, or the leader. A node that lost its disk and keeps id and address needs none of
+    this: start it again.
+    """
+    member_id, raft = _address(new)
+    if no_wait:
+        raise click.UsageError("OLD goes only once NEW votes: use `node add --no-wait` instead")
+    if member_id == old:
+        raise click.UsageError(
+            f"{old} cannot take its own place. With an empty data directory it joins again by"
+            " itself (`raftflow node rebuild DIR`, then start it); at another address it needs"
+            " another id"
+        )
+    if _row(client, old) is None:
+        raise CommandError(f"{old} is no member; `raftflow node list` shows them")
+    _add(client, printer, member_id, raft)
+    _until_it_votes(client, printer, member_id, timeout)
+    removed = client.request("DELETE", _path(old)).json()
+    _tell(printer, removed, f"{member_id} votes in the place of {old} (entry {removed['index']})")
+
+
+@node.command()
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def rebuild(directory: Path, yes: bool) -> None:
+    """Set the data in DIR aside, so that its node starts empty and fetches all from the others.
+
+    For a node whose data is damaged or an old copy. It keeps its id and its cluster; the old files
+    go to DIR/damaged-TIME. Until the others have taken it in again it votes in nothing.
+    """
+    try:
+        plan = plan_rebuild(directory)
+    except IdentityError as error:
+        raise CommandError(str(error)) from None
+    click.echo(_describe(plan), err=True)
+    if not yes:
+        click.confirm("Go on?", abort=True, err=True)
+    try:
+        aside = rebuild_directory(plan)
+    except (IdentityError, OSError) as error:
+        raise CommandError(str(error)) from None
+    click.echo(f"set aside in {aside}; start the node as before")
+
+
+def _describe(plan: Plan) -> str:
+    who = f"node {plan.node_id} of cluster {plan.cluster_id}" if plan.node_id else "a node"
+    text = f"{plan.directory} holds the data of {who}."
+    if plan.others:
+        return (
+            f"{text} It will fetch everything from {', '.join(plan.others)}: see that they run and "
+            "that `raftflow cluster status` shows them without lag."
+        )
+    if plan.others is None:
+        return (
+            f"{text} Who else belongs to the cluster cannot be read: make sure that other nodes "
+            "run. Of a cluster of one, everything would be gone."
+        )
+    return (
+        f"WARNING: {text} It is the only member of its cluster: nobody has a copy. It will start "
+        "EMPTY, and everything in the cluster will be gone but for the files set aside."
+    )
+
+
+def _add(client: Client, printer: Printer, member_id: str, raft: str) -> None:
+    try:
+        client.request("POST", NODES, body={"id": member_id, "raft": raft})
+    except ServerError as error:
+        row = _row(client, member_id)
+        waits = row is not None and row["raft"] == raft and row.get("member") == "learner"
+        if error.body.get("reason") != "NODE_EXISTS" or not waits:
+            raise
+        printer.note(f"{member_id} is a learner already")
+    printer.note(f"{member_id} is a learner. Start it, where it does not run yet, with:")
+    printer.note("  " + _serve_line(client.get("/api/cluster"), member_id, raft))
+
+
+def _serve_line(state: dict[str, Any], member_id: str, raft: str) -> str:
+    """Data directory, HTTP and gRPC addresses are its own business."""
+    join = ",".join(
+        f"{each['id']}={each['raft']}"
+        for each in state["nodes"]
+        if each.get("member") == "voter" and each["id"] != member_id
+    )
+    return (
+        f"raftflow serve --node-id {member_id} --raft-addr {raft} "
+        f"--cluster-id {state['cluster_id']} --join {join}"
+    )
+
+
+def _until_it_votes(
+    client: Client, printer: Printer, member_id: str, timeout_ms: int
+) -> dict[str, Any]:
+    give_up_at = time.monotonic() + timeout_ms / 1_000
+    said, said_at = "", -math.inf
+    while True:
+        try:
+            state = client.get("/api/cluster")
+        except Unreachable as error:
+            state, progress = None, str(error)
+        else:
+            row = _find(state, member_id)
+            if row is None:
+                raise CommandError(f"{member_id} is no member any more: somebody removed it")
+            if row.get("member") == "voter":
+                return row
+            progress = _progress(state, row)
+        if time.monotonic() >= give_up_at:
+            raise CommandError(
+                f"{member_id} does not vote yet ({progress}). It goes on by itself: watch it with "
+                f"`raftflow node list`, or take it back with `raftflow node remove {member_id}`",
+                status=EXIT_UNREACHABLE,
+            )
+        # A number that counts down is worth a line every few seconds, a new reason at once.
+        kind = progress.rstrip("0123456789")
+        if kind != said or time.monotonic() - said_at > 5.0:
+            printer.note(progress)
+            said, said_at = kind, time.monotonic()
+        time.sleep(LOOK_S)
+
+
+def _progress(state: dict[str, Any], row: dict[str, Any]) -> str:
+    if not row.get("connected"):
+        return (
+            f"{row['id']} is not connected: start it, and see that {row['raft']} reaches it from "
+            "the other nodes"
+        )
+    matched = row.get("match_index")
+    ahead = max((each.get("commit_index") or 0 for each in state["nodes"]), default=0)
+    left = "" if matched is None else f", entries to go: {max(0, ahead - matched)}"
+    return f"{row['id']} is catching up{left}"
+
+
+def _row(client: Client, member_id: str) -> dict[str, Any] | None:
+    return _find(client.get("/api/cluster"), member_id)
+
+
+def _find(state: dict[str, Any], member_id: str) -> dict[str, Any] | None:
+    return next(
+        (
+            each
+            for each in state["nodes"]
+            if each["id"] == member_id and each.get("member") != "removed"
+        ),
+        None,
+    )
+
+
+def _address(new: tuple[str, str]) -> tuple[str, str]:
+    """As the node that takes it will write it."""
+    try:
+        return new[0], str(Address.parse(new[1]))
+    except ValueError as error:
+        raise click.UsageError(f"ID=HOST:PORT: {error}") from None
+
+
+def _path(member_id: str) -> str:
+    return f"{NODES}/{quote(member_id, safe='')}"
+
+
+def _tell(printer: Printer, document: dict[str, Any], sentence: str) -> None:
+    if printer.format == "json":
+        printer.document(document)
+    else:
+        click.echo(printable(sentence))

@@ -1,0 +1,42 @@
+"""Who counts: majorities of one configuration (CONSENSUS rows 20, 21; Raft dissertation §4.1).
+
+Every quorum of the core is asked for here: votes, pre-votes, acknowledgements, read rounds,
+contact. A member counts if it may vote and its promises are on the disk that the configuration
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from raftflow.cluster.consensus.membership import Configuration
+
+
+class Electorate:
+    """`first_seen` names the disk of a voter of which the configuration records none."""
+
+    __slots__ = ("_disks", "majority", "voters")
+
+    def __init__(self, configuration: Configuration, first_seen: Mapping[str, str]) -> None:
+        self._disks = {
+            member.id: member.incarnation or first_seen.get(member.id, "")
+            for member in configuration.members
+            if member.voter
+        }
+        self.voters = frozenset(self._disks)
+        self.majority = configuration.majority
+
+    def counts(self, member_id: str, incarnation: str) -> bool:
+        """Whether what this process says counts. One whose disk is another has lost its promises,
+        or holds those of somebody else."""
+        disk = self._disks.get(member_id)
+        return disk is not None and disk in ("", incarnation)
+
+    def agreed(self, ids: Collection[str]) -> bool:
+        """Whether these are a majority; whoever is no voter is passed over."""
+        return len(self.voters.intersection(ids)) >= self.majority
+
+    def reached(self, values: Mapping[str, int]) -> int:
+        """The highest value that a majority has reached; 0 stands for who is not named."""
+        reached = sorted((values.get(voter, 0) for voter in self.voters), reverse=True)
+        return reached[self.majority - 1] if reached else 0

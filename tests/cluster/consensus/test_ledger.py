@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from peers import hello_of
+
+from raftflow.cluster.consensus.handshake import Boot, HandshakeError, Hello
+from raftflow.cluster.consensus.ledger import PeerLedger
+
+
+def boot(number: int, *, boot_id: str = "", incarnation: str = "disk-a") -> Hello:
+    return replace(
+        hello_of("n2"), boots=number, boot_id=boot_id or f"b{number}", incarnation=incarnation
+    )
+
+
+async def remembered(directory: Path, *hellos: Hello) -> PeerLedger:
+    """As the next process finds it."""
+    ledger = PeerLedger.open(str(directory))
+    for hello in hellos:
+        ledger.judge(hello)
+        ledger.note(hello)
+    await ledger.written()
+    return PeerLedger.open(str(directory))
+
+
+async def test_the_same_start_and_later_ones_are_welcome(tmp_path: Path) -> None:
+    ledger = await remembered(tmp_path, boot(3))
+    ledger.judge(boot(3))
+    ledger.judge(boot(4))
+    assert not ledger.note(boot(3))
+    assert ledger.note(boot(4))
+
+
+@pytest.mark.parametrize("old", [boot(2), boot(3, boot_id="other"), boot(1)])
+async def test_an_old_copy_is_refused(tmp_path: Path, old: Hello) -> None:
+    ledger = await remembered(tmp_path, boot(2), boot(3))
+    with pytest.raises(HandshakeError, match="old copy") as caught:
+        ledger.judge(old)
+    assert caught.value.reason == "stale_data"
+
+
+async def test_another_disk_is_another_story(tmp_path: Path) -> None:
+    ledger = await remembered(tmp_path, boot(7), boot(1, incarnation="disk-b"))
+    assert ledger.newest("n2") == Boot("disk-b", 1, "b1")
+    assert ledger.first_seen == {"n2": "disk-a"}
+    with pytest.raises(HandshakeError):
+        ledger.judge(boot(6))
+
+
+async def test_a_node_of_an_earlier_release_says_nothing(tmp_path: Path) -> None:
+    ledger = await remembered(tmp_path, boot(0, boot_id="x"))
+    ledger.judge(boot(0, boot_id="y"))
+    assert not ledger.note(boot(0, boot_id="y"))
+    assert ledger.note(boot(1))
+    ledger.judge(boot(0, boot_id="z"))
+
+
+async def test_what_is_not_written_must_be(tmp_path: Path) -> None:
+    ledger = PeerLedger.open(str(tmp_path))
+    assert ledger.note(boot(1))
+    assert ledger.note(boot(1))  # the second connection waits as well
+    await ledger.written()
+    assert not ledger.note(boot(1))
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', '{"format":1,"peers":{"n2":[1]}}'])
+def test_a_damaged_file_is_set_aside(tmp_path: Path, content: str) -> None:
+    (tmp_path / "peers.json").write_text(content)
+    assert PeerLedger.open(str(tmp_path)).newest("n2") is None
+    assert (tmp_path / "peers.json.damaged").read_text() == content

@@ -1,0 +1,82 @@
+"""A cluster of a released version is upgraded node by node, in every order, under load."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dev_cluster import HttpError, workflow_path
+from mixed_cluster import MixedCluster, mixed_cluster, stored_rows
+from upgrade_load import load
+
+pytestmark = pytest.mark.cluster
+
+LEVELS = {"0.1.0": 1, "0.2.0": 2}
+ORDERS = ["".join(order) for order in itertools.permutations("123")]
+
+
+def refused(cluster: MixedCluster, node_id: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    with pytest.raises(HttpError) as error:
+        cluster.call(node_id, "POST", path, body)
+    assert error.value.body["reason"] == "FEATURE_UNAVAILABLE", error.value
+    assert error.value.status == 409
+    assert error.value.body["code"] == "FAILED_PRECONDITION"
+    return error.value.body
+
+
+def start_with_memo(cluster: MixedCluster, node_id: str, workflow_id: str) -> dict[str, Any]:
+    body = {"type": "Memo", "workflow_id": workflow_id, "memo": {"a": 1}}
+    answer: dict[str, Any] = cluster.call(node_id, "POST", "/api/workflows", body)
+    return answer
+
+
+def all_histories(cluster: MixedCluster, ids: list[str]) -> list[list[Any]]:
+    """Of these runs, from each node."""
+    return [
+        [cluster.call(node, "GET", workflow_path(each, "/history")) for each in ids]
+        for node in cluster.ids
+    ]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("release", LEVELS)
+def test_node_by_node(tmp_path: Path, release: str, order: str) -> None:
+    old = LEVELS[release]
+    with mixed_cluster(tmp_path / "cluster") as cluster:
+        cluster.start_all(release)
+        cluster.call("n1", "POST", "/api/workflow-types", {"workflow_types": ["Memo"]})
+        with load(cluster) as work:
+            work.progress()
+            upgraded: list[str] = []
+            for node_id in [f"n{each}" for each in order]:
+                assert cluster.stop(node_id) == 0
+                cluster.start(node_id)
+                cluster.wait_ready(node_id)
+                upgraded.append(node_id)
+                work.progress()
+                cluster.all_run()
+                behind = [each for each in cluster.ids if each not in upgraded]
+                if behind and old == 1:
+                    body = {"type": "Memo", "workflow_id": "m", "memo": {"a": 1}}
+                    told = refused(cluster, node_id, "/api/workflows", body)
+                    assert (told["needs_level"], told["level"]) == (2, 1)
+                    assert set(behind) <= set(told["held_back_by"])
+                elif behind:
+                    start_with_memo(cluster, node_id, f"m-{node_id}")
+                    assert cluster.call(node_id, "GET", "/api/cluster")["feature_level"] == 2
+            for node_id in cluster.ids:
+                assert cluster.call(node_id, "GET", "/api/cluster")["feature_level"] == 3
+                start_with_memo(cluster, node_id, f"all-{node_id}")
+            work.progress()
+            work.stop_starting()
+            work.check()
+        cluster.wait_equal()
+        first, *others = all_histories(cluster, work.signalled)
+        assert all(each == first for each in others)
+        cluster.all_run()
+        assert [cluster.stop(node_id) for node_id in cluster.ids] == [0, 0, 0]
+        rows, *rest = [stored_rows(cluster.data_dir(node_id)) for node_id in cluster.ids]
+        assert rows["events"]
+        assert all(each == rows for each in rest)
