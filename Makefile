@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help run test ci lint types proto sim soak bench install clean
+.PHONY: help run test ci lint types proto sim campaigns soak bench install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,18 +35,23 @@ types: $(STAMP) ## mypy --strict
 proto: $(STAMP) ## generate the protobuf stubs again
 	$(BIN)/python -m raftflow.proto.generate
 
-sim: $(STAMP) ## simulated clusters: SEEDS=0:200, or SEED=17 to be told one (SIMFLAGS=--engine)
-	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(or $(SEEDS),0:200))
-	@$(if $(SEED),,$(BIN)/python -m tests.sim.run --engine $(or $(SEEDS),0:200))
+sim: $(STAMP) ## simulated clusters, fresh seeds, too; SEEDS=0:200, or SEED=17 to be told one
+	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(if $(SEEDS),$(SEEDS) $(SIMFLAGS)))
+	@$(if $(SEEDS),$(if $(SIMFLAGS),,$(BIN)/python -m tests.sim.run --engine $(SEEDS)))
 
-soak: $(STAMP) ## the long campaigns; SEEDS=1:6 SECONDS=60 are those of the real clusters
-	$(BIN)/python -m tests.sim.run 0:2000
+campaigns: $(STAMP) ## the long simulations and fuzzing
+	$(BIN)/python -m tests.sim.run 0:2000 --shrink
+	$(BIN)/python -m tests.sim.run --fresh 2000 --shrink
+	$(BIN)/python -m tests.sim.run --engine 0:500 --shrink
+	$(BIN)/python -m tests.sim.run --engine --fresh 500 --shrink
 	$(BIN)/python -m tests.sim.run --mutants
-	$(BIN)/python -m tests.sim.run --engine 0:2000
-	$(BIN)/python -m tests.sim.run --engine --mutants
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
 	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
-	@for seed in $$(seq $(subst :, ,$(or $(SEEDS),1:6))); do $(BIN)/python -m tests.jepsen.run --seed $$seed --seconds $(or $(SECONDS),60) || exit 1; done
+
+soak: $(STAMP) ## 40 minutes of faults on 5 real nodes: SECONDS= NODES= SEED= WORKLOAD= NEMESIS= STORE=
+	$(BIN)/python -m tests.jepsen run --time $(or $(SECONDS),2400) --nodes $(or $(NODES),5) \
+	  --workload $(or $(WORKLOAD),all) --nemesis $(or $(NEMESIS),all) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
 	@$(BIN)/python -m benchmarks.run

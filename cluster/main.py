@@ -6,12 +6,14 @@ import asyncio
 import gc
 import signal
 import sys
+from typing import Any
 
 import structlog
 import uvloop
 
 from raftflow.cluster import logs
 from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.driver import EXIT_REFUSED, Outcast
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
 from raftflow.cluster.consensus.types import ConsensusBroken
@@ -21,8 +23,6 @@ from raftflow.cluster.store import StoreError
 from raftflow.raftlog.errors import JournalError
 
 log = structlog.get_logger("raftflow.main")
-
-EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: the node must not start like this
 
 # Each says in one sentence what is wrong with which file or address, and the way out.
 _REFUSALS = (
@@ -51,6 +51,10 @@ def run(config: Config) -> int:
         log.error("start_refused", reason=str(error))
         print(f"raftflow: {error}", file=sys.stderr)
         return EXIT_REFUSED
+    except Outcast as error:
+        log.error("node_outcast", reason=str(error))
+        print(f"raftflow: {error}", file=sys.stderr)
+        return EXIT_REFUSED
     return 0
 
 
@@ -63,8 +67,11 @@ async def _serve(config: Config) -> None:
     try:
         await node.start()
         _spare_the_collector()
-        await stop.wait()
+        told: list[asyncio.Future[Any]] = [asyncio.ensure_future(stop.wait()), node.outcast]
+        await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
         log.info("stopping")
+        if node.outcast.done():
+            raise node.outcast.result()
     finally:
         await node.stop()
 

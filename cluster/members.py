@@ -114,12 +114,14 @@ class Members:
         except PeerTimeout:
             raise _Unsettled from None
         except PeerError as error:
-            return self._refusal(error, leader)
+            self._heed(error, leader)
+            return None
         if answer is None:
             raise _Unsettled
         return int(json.loads(answer)["index"])
 
-    def _refusal(self, error: PeerError, leader: str) -> None:
+    def _heed(self, error: PeerError, leader: str) -> None:
+        """Raise what is final, and what makes the next attempt another one."""
         if error.code == _INDETERMINATE:
             raise _Unsettled
         if error.code == "UNKNOWN_METHOD":
@@ -128,9 +130,8 @@ class Members:
                 f"the leader, {leader}, is of a release before 0.3 and cannot change members. "
                 "Upgrade all nodes first",
             )
-        if error.code == _NOT_LEADER:
-            return
-        raise MembershipRefused(error.code, error.text)
+        if error.code != _NOT_LEADER:
+            raise MembershipRefused(error.code, error.text)
 
     async def _on_forwarded(self, _peer: str, payload: bytes) -> bytes:
         fields: dict[str, Any] = json.loads(payload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from importlib.metadata import version
 
 import structlog
@@ -21,7 +22,7 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, exit_process
+from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, Outcast, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.types import Role, Timing
@@ -41,10 +42,12 @@ from raftflow.cluster.hosted.pool import ReplayPool
 from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
+from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreSettings, WriterTimes
 from raftflow.cluster.store.audit import INVARIANTS, Finding
 from raftflow.cluster.tracing import SpanExport
@@ -70,12 +73,18 @@ class Node:
 
     async def start(self) -> None:
         config, exits = self.config, self._exits
+        # Set when the cluster will not have this node any more.
+        self.outcast: asyncio.Future[Outcast] = asyncio.get_running_loop().create_future()
         self._tokens = Tokens.load(config.auth_token_file)
         # Nothing in the directory is touched before it is known to be ours.
         claim = claim_directory(
-            str(config.data_dir), cluster_id=config.cluster_id, node_id=config.node_id
+            str(config.data_dir),
+            cluster_id=config.cluster_id,
+            node_id=config.node_id,
+            only_at_birth=config.cluster_id_derived,
         )
         exits.callback(claim.lock.release)
+        self.config = config = replace(config, cluster_id=claim.identity.cluster_id)
         store = await _open_store(config, self._fatal)
         exits.push_async_callback(store.close)
         self._build_core(store, claim)
@@ -97,6 +106,8 @@ class Node:
         exits.callback(self.duties.stop)
         self.exchange.start()
         exits.push_async_callback(self.exchange.stop)
+        self.steward.start()
+        exits.push_async_callback(self.steward.stop)
         self.digests.start()
         exits.push_async_callback(self.digests.stop)
         self.checks.start()
@@ -155,14 +166,17 @@ class Node:
             consensus=self.consensus,
             replica=self.replica,
             peers=tuple(peer.id for peer in config.voters if peer.id != config.node_id),
-            level_of=lambda peer: self.consensus.peers()[peer].feature_level,
+            level_of=self._level_of,
         )
         self.checks = InvariantChecks(store=store, metrics=self.metrics, fatal=self.consensus.fatal)
 
     def _build_calls(self) -> None:
         """The way of a command to the leader and into the log."""
         self.watch = LeaderWatch()
-        self.levels = Levels(members=self.consensus.peers)
+        self.levels = Levels(
+            members=self.consensus.peers,
+            agreed=lambda: self.consensus.configuration.feature_level,
+        )
         self.proposer = Proposer(
             consensus=self.consensus,
             clock=self.clock,
@@ -178,6 +192,10 @@ class Node:
             leader_wait_ms=self.config.leader_wait_ms,
             check=self.levels.check,
         )
+        self.members = Members(
+            consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
+        )
+        self.steward = Steward(self.consensus)
         self.reads = Reads(
             consensus=self.consensus,
             replica=self.replica,
@@ -216,6 +234,7 @@ class Node:
 
     def _wire(self) -> None:
         consensus = self.consensus
+        consensus.on_outcast = self.outcast.set_result
         # Duties come before delivery: a task that goes back is offered after its lease is held.
         self.proposer.on_submitted = self.duties.on_submitted
         self.proposer.on_entry = self.duties.on_entry
@@ -252,6 +271,7 @@ class Node:
             clock=self.clock,
             checks=self.checks,
             levels=self.levels,
+            members=self.members,
             digests=self.digests,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
@@ -272,6 +292,10 @@ class Node:
             await asyncio.gather(task, return_exceptions=True)
 
         return stop
+
+    def _level_of(self, peer: str) -> int:
+        info = self.consensus.peers().get(peer)
+        return 0 if info is None else info.feature_level
 
     def _learn_level(self) -> None:
         newest = self.consensus.newest_entry()
@@ -353,6 +377,7 @@ def _consensus_config(config: Config) -> ConsensusConfig:
         data_dir=str(config.data_dir),
         listen=str(config.raft_addr),
         voters={peer.id: str(peer.raft) for peer in config.voters},
+        raft=str(config.advertise_raft_addr),
         http=str(config.advertise_http_addr),
         grpc=str(config.advertise_grpc_addr),
         metrics=str(config.advertise_metrics_addr),

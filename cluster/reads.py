@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from raftflow.cluster.consensus import driver
+from raftflow.cluster.consensus import types
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.replica import Replica
@@ -49,7 +49,7 @@ class Reads:
             try:
                 index = await self._consensus.read_index(timeout_ms=_ROUND_TIMEOUT_MS)
                 await self._replica.wait_applied(index, timeout_ms=_ROUND_TIMEOUT_MS)
-            except (driver.Unavailable, TimeoutError):
+            except (types.Unavailable, TimeoutError):
                 self._waiting[:0] = [future for future in batch if not future.done()]
                 await asyncio.sleep(0.01)
                 continue

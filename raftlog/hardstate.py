@@ -23,9 +23,9 @@ _CRC = Struct("<I")
 _NO_VOTE = 0xFFFFFFFF
 
 REMEDY = (
-    "never delete this file: a node that forgets its vote can elect two leaders. Move everything "
-    "out of the data directory and, while all other nodes run, start the node again: it fetches "
-    "what they have"
+    "never delete this file: a node that forgets its vote can elect two leaders. While all other "
+    "nodes run, empty the data directory with `raftflow node rebuild DIR` and start the node "
+    "again: it joins as a new one and fetches what they have"
 )
 
 

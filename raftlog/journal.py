@@ -146,6 +146,12 @@ class Journal:
             self._check()
             return self._terms.get(index)
 
+    def runs(self) -> list[tuple[int, int, int]]:
+        """(first, last, term) of all entries, in order."""
+        with self._lock:
+            self._check()
+            return self._terms.runs()
+
     def entry(self, index: int) -> LogEntry:
         return self.entries(index, index + 1, 0)[0]
 

@@ -204,28 +204,41 @@ def remove(disk: Disk, directory: str, ids: Iterable[int]) -> None:
 
 def read_header(disk: Disk, directory: str, segment_id: int) -> SegmentHeader:
     path = segment_path(directory, segment_id)
-    return _decode_header(path, segment_id, _read_file(disk, path, HEADER_BYTES))
+    return decode_header(path, segment_id, read_file(disk, path, HEADER_BYTES))
 
 
 def scan(disk: Disk, directory: str, segment_id: int) -> tuple[Scan, bytes]:
     """Verify a whole file. Only an unusable header raises; other damage is reported in the Scan."""
     path = segment_path(directory, segment_id)
-    data = _read_file(disk, path)
-    header = _decode_header(path, segment_id, data)
-    marks = [mark for at in _MARK_OFFSETS if (mark := _decode_mark(header.seed, data, at))]
+    data = read_file(disk, path)
+    header = decode_header(path, segment_id, data)
+    synced, sealed = marks(header.seed, data)
     found = Scan(
         path=path,
         header=header,
         size=len(data),
-        synced=max((synced for synced, _ in marks), default=HEADER_BYTES),
-        sealed=any(flags & _SEALED for _, flags in marks),
+        synced=synced,
+        sealed=sealed,
         terms=Terms(header.prev_index, header.prev_term),
     )
     _scan_frames(found, memoryview(data))
     return found, data
 
 
-def _read_file(disk: Disk, path: str, most: int | None = None) -> bytes:
+def marks(seed: int, data: bytes) -> tuple[int, bool]:
+    """Up to where the file is known to be on disk, and whether a later segment was written.
+
+    Both marks are there from the file's first moment and no crash can take both: without any,
+    everything in the file counts as acknowledged.
+    """
+    if len(data) < HEADER_BYTES:
+        return len(data) + 1, False
+    found = [mark for at in _MARK_OFFSETS if (mark := _decode_mark(seed, data, at))]
+    synced = max((synced for synced, _ in found), default=len(data))
+    return synced, any(flags & _SEALED for _, flags in found)
+
+
+def read_file(disk: Disk, path: str, most: int | None = None) -> bytes:
     with naming(path, 0, "reading the segment"):
         fd = disk.open(path)
         try:
@@ -276,7 +289,7 @@ def _frames_after(data: memoryview, damage: int, seed: int, index: int) -> Itera
         offset += 1
 
 
-def _decode_header(path: str, segment_id: int, data: Buffer) -> SegmentHeader:
+def decode_header(path: str, segment_id: int, data: Buffer) -> SegmentHeader:
     if len(data) < HEADER_BYTES:
         raise JournalDamaged(path, len(data), "the file ends within its header")
     raw = bytes(data[: _HEADER.size])

@@ -33,6 +33,11 @@ class Terms:
         assert term is not None, f"entry {index} is not there"
         return term
 
+    def runs(self) -> list[tuple[int, int, int]]:
+        """(first, last, term), in order."""
+        firsts = [first for first, _ in self._runs] + [self.last_index + 1]
+        return [(first, firsts[n + 1] - 1, term) for n, (first, term) in enumerate(self._runs)]
+
     def extend(self, count: int, term: int) -> None:
         """The next `count` entries are of this term."""
         if count and (not self._runs or self._runs[-1][1] != term):

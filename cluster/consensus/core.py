@@ -155,11 +155,15 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         callbacks: Callbacks,
         timing: Timing,
         first_seen: Mapping[str, str] | None = None,
+        abstaining: bool = False,
+        awaiting_copy: bool = False,
     ) -> None:
         """`applied_index` and `applied_term` name the last entry that the store holds durably;
         `configuration` is the newest that is known to be committed, at its index: the log goes on
         from there. This node need not belong to it. `first_seen` tells the incarnation of peers
-        for which it records none; it may grow.
+        for which it records none; it may grow. `abstaining`: what this node acknowledged was lost,
+        so it helps nobody to lead; `awaiting_copy`: its log is whole, but begins after the state
+        that it has (row 19).
         """
         if not configuration.voters:
             raise ValueError("a cluster has voters")
@@ -167,6 +171,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._id = node_id
         self._incarnation = incarnation
         self._first_seen = {} if first_seen is None else first_seen
+        self.abstaining = abstaining
+        self.awaiting_copy = awaiting_copy
         self._journal = journal
         self._heartbeat = timing.heartbeat_ms / 1000
         self._election_min = timing.election_min_ms / 1000
@@ -187,7 +193,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._following = Following()
         self._reads = LeaderReads(self._confirmed_round)
         self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
-        _align(journal, applied_index, applied_term)
+        if not awaiting_copy:
+            _align(journal, applied_index, applied_term)
         self._configurations = Configurations(configuration_index, configuration)
         self._leaving_until = LONG_AGO
         self._read_configurations()
@@ -202,7 +209,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             )
         # Row 9: what is applied is what the store says; row 8: nothing else counts as committed.
         self.__raftLastApplied = applied_index
-        self.__raftCommitIndex = min(applied_index, journal.last_index)
+        # What stood before a log that awaits a copy was compacted, so committed (row 19).
+        settled = journal.prev_index if awaiting_copy else applied_index
+        self.__raftCommitIndex = min(settled, journal.last_index)
         self._adopt_configuration()
         if self._electorate.agreed(self._itself()):
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
@@ -307,6 +316,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         elif self._following.round:
             self._following.reply_due = True
 
+    def covers(self, index: int) -> bool:
+        """Whether what this leader verified of our log, on our own disk, reaches so far."""
+        verified = min(self._following.verified, self._journal.flushed_index)
+        return self.__raftLeader is not None and verified >= index
+
     @_fail_stop
     def snapshot_ready(self, peer: str, manifest: SnapshotManifest) -> None:
         progress = self._peer(peer)
@@ -328,6 +342,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         configuration that came with it, on disk already (row 21)."""
         if index <= self.__raftLastApplied:
             return
+        self.awaiting_copy = False
         before = self._configurations.newest
         if _align(self._journal, index, term):
             self._configurations.forget()
@@ -567,9 +582,26 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """This node, if it counts: it may be a learner, removed, or back without its disk."""
         return {self._id} if self._electorate.counts(self._id, self._incarnation) else set()
 
+    def _disowns(self, name: str) -> bool:
+        """Row 20: a candidate whose disk was another when we met it first. Where a committed entry
+        records disks, whoever has a complete log knows whether it may campaign."""
+        known, newest = (
+            held.configuration.find(name)
+            for held in (self._configurations.committed, self._configurations.newest)
+        )
+        incarnation = self._peer(name).incarnation
+        return (
+            known is not None
+            and not known.incarnation
+            and (newest is None or newest.incarnation != incarnation)
+            and self._first_seen.get(name, incarnation) != incarnation
+        )
+
     def _may_campaign(self) -> bool:
         """A voter, or one whose removal may yet be undone: others may need its longer log, which
         has the entry that removes it (Raft dissertation §4.2.2)."""
+        if self.abstaining or self.awaiting_copy:
+            return False  # Row 19.
         if self._itself():
             return True
         before = self._configurations.committed.configuration
@@ -719,8 +751,16 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._observe()
 
     def _on_vote_request(self, node: Node, message: Message) -> None:
+        """Row 20: a candidate that came back without its disk does not know that it must not."""
+        if self._disowns(node.id):
+            return
         if message["term"] > self.__raftCurrentTerm and self.__raftState == LEADER:
             self._reason = f"{node.id} stands for a newer term"
+        if self.abstaining:
+            # Row 19: we may have acknowledged what the candidate lacks, and cannot know.
+            if message["term"] > self.__raftCurrentTerm:
+                self._new_term(message["term"], f"{node.id} stands for a newer term")
+            return
         super().__onMessageReceived(node, message)
 
     def _on_vote(self, node: Node, message: Message) -> None:
@@ -744,14 +784,14 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_pre_vote(self, node: Node, message: Message) -> None:
         now = engine.monotonicTime()
-        granted = would_vote(
+        granted = not self.abstaining and would_vote(
             asked_term=message["term"],
             own_term=self.__raftCurrentTerm,
             candidate_log=(message["last_log_term"], message["last_log_index"]),
             own_log=(self._journal.last_term, self._journal.last_index),
             hears_leader=self.__raftState == LEADER
             or now - self._leader_contact < self._election_min,
-        )
+        ) and not self._disowns(node.id)
         reply = {
             "type": "pre_vote_reply",
             "term": self.__raftCurrentTerm,
@@ -1030,7 +1070,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         """Row 11: committed entries are handed over, in slices, and cannot fail."""
         commit = self.__raftCommitIndex
         self._settle_configurations(commit)
-        if commit <= self.__raftLastApplied:
+        if commit <= self.__raftLastApplied or self.awaiting_copy:
             return False
         until = engine.monotonicTime() + DELIVER_SECONDS
         while self.__raftLastApplied < commit:

@@ -20,26 +20,37 @@ from typing import NoReturn, Protocol
 import structlog
 
 from raftflow.cluster.consensus.channel import PeerChannel
-from raftflow.cluster.consensus.configurations import Held
-from raftflow.cluster.consensus.core import REGULAR, Core
+from raftflow.cluster.consensus.configurations import REGULAR, Held
+from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.flusher import Flusher
-from raftflow.cluster.consensus.handshake import STALE_DATA, HandshakeError, Hello, Purpose
+from raftflow.cluster.consensus.handshake import (
+    NOT_A_MEMBER,
+    STALE_DATA,
+    HandshakeError,
+    Hello,
+    Purpose,
+)
 from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
 from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
+from raftflow.cluster.consensus.proof import Point
+from raftflow.cluster.consensus.recovery import Recovery
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
 from raftflow.cluster.consensus.transport import RaftTransport
 from raftflow.cluster.consensus.types import (
     ConsensusStatus,
+    DriverStats,
+    PeerInfo,
     Proposed,
     Role,
     SnapshotManifest,
     Timing,
+    Unavailable,
 )
-from raftflow.cluster.consensus.watchdog import LoopLag, LoopWatchdog
+from raftflow.cluster.consensus.watchdog import LoopWatchdog
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
@@ -53,10 +64,6 @@ EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: to start again changes nothing
 _STALL_S = 0.1
 _STALL_DRAIN_S = 1.0
 _SNAPSHOT_EXPIRY_S = 5.0
-
-
-class Unavailable(Exception):
-    """No leader could confirm a read index in time."""
 
 
 class Outcast(Exception):
@@ -123,35 +130,6 @@ class ConsensusConfig:
         return Configuration(tuple(Member(id=i, raft=at) for i, at in sorted(self.voters.items())))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerInfo:
-    """A member as it introduced itself; empty addresses until it has."""
-
-    id: str
-    http: str
-    grpc: str
-    raft: str
-    metrics: str
-    version: str
-    feature_level: int
-    connected: bool
-    voter: bool
-    incarnation: str  # of the process that was met, which may not be the recorded one
-
-
-@dataclass(frozen=True, slots=True)
-class DriverStats:
-    ticks: int
-    flushes: int
-    flush_seconds: float
-    messages_sent: int
-    messages_received: int
-    messages_dropped: int
-    bytes_sent: int
-    bytes_received: int
-    loop_lag: LoopLag
-
-
 class Consensus:
     def __init__(
         self,
@@ -165,10 +143,14 @@ class Consensus:
         self.channel = PeerChannel()
         # Tells how long each flush took; metrics replace it.
         self.on_flush: Callable[[float], None] = lambda seconds: None
+        # Told, at most once, that this node should stop in order; by default it ends at once.
+        self.on_outcast: Callable[[Outcast], None] = self.fatal
+        self._is_outcast = False
         self._store = store
         self._claim = claim  # of the data directory, by an owner who releases it after us
         self._die = die
         self._listener: Listener | None = None
+        self._disk = OsDisk()
         self._exits = AsyncExitStack()
         self._dead = False
         self._stopped = False
@@ -181,6 +163,12 @@ class Consensus:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._expire_at = 0.0
+        self.recovery = Recovery(
+            self.channel,
+            disk=self._disk,
+            directory=os.path.join(config.data_dir, "raft"),
+            segment_bytes=config.segment_bytes,
+        )
         self._on_members: list[Callable[[Configuration], None]] = []
         self._addresses: dict[str, str] = {}  # of the other members, and of those leaving
 
@@ -215,7 +203,7 @@ class Consensus:
             hello=self._hello,
             listen=config.listen,
             peers={},
-            handlers={Purpose.RAFT: self._transport, Purpose.CHANNEL: self.channel},
+            handlers={Purpose.CHANNEL: self.channel},
             ledger=self._ledger,
             on_refused=self._refused,
             on_error=self.fatal,
@@ -225,17 +213,23 @@ class Consensus:
         )
         exits.push_async_callback(self._mesh.stop)
         await self._mesh.bind()
+        self._directory = os.path.join(config.data_dir, "raft")
         await asyncio.to_thread(self._open_disk)
+        self._journal = await self._open_journal()
         exits.callback(self._journal.close)
         self._flusher = Flusher(flush=self._journal.flush, flushed=self._flushed, failed=self.fatal)
         self._build()
+        self._mesh.admit(Purpose.RAFT, self._transport)
         exits.push_async_callback(self._flusher.close)
         # Once more, so that no message meets a journal that is being closed.
         exits.push_async_callback(self._mesh.stop)
         exits.push_async_callback(self._source.close)
         exits.push_async_callback(self._fetcher.close)
         self._follow_members()
-        await self._mesh.start()
+        if not self._mesh.started:
+            await self._mesh.start()
+        self.recovery.begin(self, self._core, self._source, self._fetcher)
+        exits.push_async_callback(self.recovery.stop)
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._on_timer)
         log.info(
@@ -287,6 +281,11 @@ class Consensus:
     @property
     def committed_configuration_index(self) -> int:
         return self._core.committed_configuration.index
+
+    @property
+    def first_seen(self) -> Mapping[str, str]:
+        """The disk of each peer that counts while the configuration records none."""
+        return self._ledger.first_seen
 
     @property
     def incarnation(self) -> str:
@@ -417,7 +416,10 @@ class Consensus:
 
     def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
         if committed:
+            was_member = self._is_member()
             self._membership.store(Held(index, configuration))
+            if was_member and configuration.find(self.config.node_id) is None:
+                self._cast_out(f"was removed from its cluster (entry {index})")
             # By then those who left have heard of it.
             later = self.config.timing.election_max_ms / 1000
             self._loop.call_later(later, self._follow_members)
@@ -447,20 +449,42 @@ class Consensus:
     # ------------------------------------------------------------------------------------------
 
     def _open_disk(self) -> None:
-        directory = os.path.join(self.config.data_dir, "raft")
-        disk = OsDisk()
+        directory, disk = self._directory, self._disk
         disk.makedirs(directory)  # its name durable, too: votes without their directory are lost
         born = self._store.applied_index == 0
         self._hard_state = HardState.open(directory, disk, may_be_new=born)
-        self._journal = Journal.open(
-            directory,
-            disk=disk,
-            segment_bytes=self.config.segment_bytes,
-            cache_bytes=self.config.journal_cache_bytes,
-        )
         self._membership = MembershipFile.open(directory, disk)
         if self._membership.held is None:
             self._membership.store(Held(0, self.config.birth))
+
+    async def _open_journal(self) -> Journal:
+        def opened() -> Journal:
+            return Journal.open(
+                self._directory,
+                disk=self._disk,
+                segment_bytes=self.config.segment_bytes,
+                cache_bytes=self.config.journal_cache_bytes,
+            )
+
+        peers = self._known_peers()
+        applied = Point(self._store.applied_index, self._store.applied_term)
+        return await self.recovery.open_journal(
+            opened, peers=peers, applied=applied, meet_peers=lambda: self._meet(peers)
+        )
+
+    def _known_peers(self) -> dict[str, str]:
+        """Where the other members were last known to be, before the log is read."""
+        held = self._membership.held
+        members = held.configuration.members if held is not None else ()
+        peers = {member.id: member.raft for member in members} | dict(self.config.voters)
+        peers.pop(self.config.node_id, None)
+        return peers
+
+    async def _meet(self, peers: Mapping[str, str]) -> None:
+        """Over the channel only: there is no core yet."""
+        held = self._membership.held
+        self._mesh.follow(peers, configuration=held.index if held is not None else 0)
+        await self._mesh.start()
 
     def _build(self) -> None:
         self._source = SnapshotSource(
@@ -476,6 +500,9 @@ class Consensus:
         )
         held = self._membership.held
         assert held is not None
+        lacks = self.recovery.lacks(
+            self._journal, self._store.applied_index, alone=not self._known_peers()
+        )
         self._core = Core(
             node_id=self.config.node_id,
             incarnation=self._hello.incarnation,
@@ -489,6 +516,8 @@ class Consensus:
             callbacks=self,
             timing=self.config.timing,
             first_seen=self._ledger.first_seen,
+            abstaining=lacks.promises,
+            awaiting_copy=lacks.state,
         )
 
     def _wake(self) -> None:
@@ -551,9 +580,22 @@ class Consensus:
             self.fatal(error)
         self._wake()
 
+    def _is_member(self) -> bool:
+        """As far as it is committed, on the disk that this node has."""
+        held = self._membership.held
+        own = held.configuration.find(self.config.node_id) if held is not None else None
+        return own is not None and own.incarnation in ("", self.incarnation)
+
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
-        if refusal.reason == STALE_DATA:
+        if refusal.reason == NOT_A_MEMBER:
+            if max(self._journal.last_index, self._store.applied_index) > 0:
+                self._cast_out(
+                    f"does not belong to its cluster any more ({peer}: {refusal.detail})"
+                )
+            else:
+                log.info("waits_to_be_added", node=self.config.node_id, told_by=peer)
+        elif refusal.reason == STALE_DATA:
             directory = self.config.data_dir
             self.fatal(
                 Outcast(
@@ -561,6 +603,18 @@ class Consensus:
                     " of it, so votes and acknowledgements of this node are missing. Run"
                     f" `raftflow node rebuild {directory}` and start this node again: it then joins"
                     " as a new one and fetches everything from the others"
+                )
+            )
+
+    def _cast_out(self, why: str) -> None:
+        if not self._is_outcast:
+            self._is_outcast = True
+            own, directory = self.config.node_id, self.config.data_dir
+            self.on_outcast(
+                Outcast(
+                    f"{own} {why}. To have it back, run `raftflow node rebuild {directory}` and"
+                    f" `raftflow node add {own}={self.config.advertised}`, and start it with"
+                    " --join; otherwise nothing here is needed any more"
                 )
             )
 

@@ -13,24 +13,24 @@ from raftflow.cluster.consensus.membership import Configuration
 
 
 class Electorate:
-    """`first_seen` names the disk of a voter of which the configuration records none."""
+    """`first_seen` names the disk of a voter of which the configuration records none; it may grow
+    while the configuration is in force."""
 
-    __slots__ = ("_disks", "majority", "voters")
+    __slots__ = ("_disks", "_first_seen", "majority", "voters")
 
     def __init__(self, configuration: Configuration, first_seen: Mapping[str, str]) -> None:
-        self._disks = {
-            member.id: member.incarnation or first_seen.get(member.id, "")
-            for member in configuration.members
-            if member.voter
-        }
+        self._first_seen = first_seen
+        self._disks = {m.id: m.incarnation for m in configuration.members if m.voter}
         self.voters = frozenset(self._disks)
         self.majority = configuration.majority
 
     def counts(self, member_id: str, incarnation: str) -> bool:
         """Whether what this process says counts. One whose disk is another has lost its promises,
         or holds those of somebody else."""
-        disk = self._disks.get(member_id)
-        return disk is not None and disk in ("", incarnation)
+        if member_id not in self.voters:
+            return False
+        disk = self._disks[member_id] or self._first_seen.get(member_id, "")
+        return disk in ("", incarnation)
 
     def agreed(self, ids: Collection[str]) -> bool:
         """Whether these are a majority; whoever is no voter is passed over."""

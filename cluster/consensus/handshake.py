@@ -13,6 +13,7 @@ PROTOCOL_VERSION = 1
 MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
 STALE_DATA = "stale_data"
+NOT_A_MEMBER = "not_a_member"
 # What releases before 0.3 do not say.
 _OPTIONAL = frozenset({"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"})
 
@@ -147,7 +148,7 @@ def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
     known = call.node_id in peers
     if not known and call.configuration <= mine.configuration:
         raise HandshakeError(
-            "not_a_member",
+            NOT_A_MEMBER,
             f"{call.node_id!r} does not belong to this cluster as of entry {mine.configuration};"
             " `raftflow node add` adds it",
         )

@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from raftflow.cluster.consensus.handshake import (
+    NOT_A_MEMBER,
     Boot,
     HandshakeError,
     Hello,
@@ -73,7 +74,7 @@ class Mesh:
         self._hello = hello
         self._listen = listen
         self._peers = dict(peers)
-        self._handlers = dict(handlers)
+        self._handlers = dict(handlers)  # of the purposes that are served; more may come
         self._ledger = ledger
         # Told of what a peer will not have us for.
         self._on_refused = on_refused
@@ -91,6 +92,10 @@ class Mesh:
         self._swept_at = 0.0
         self._failures: dict[str, dict[str, tuple[float, int]]] = {}
         self._stopping = False
+
+    @property
+    def started(self) -> bool:
+        return self._started
 
     @property
     def bytes_received(self) -> int:
@@ -137,11 +142,18 @@ class Mesh:
             self._stop_dialling(peer)
             for purpose in self._handlers:
                 if (link := self.link(peer, purpose)) is not None:
-                    link.close("not_a_member", f"as of entry {configuration}")
+                    link.close(NOT_A_MEMBER, f"as of entry {configuration}")
         for peer, address in self._peers.items():
             if before.get(peer) != address and self._started:
                 self._stop_dialling(peer)
                 self._begin_dialling(peer)
+
+    def admit(self, purpose: Purpose, handler: LinkHandler) -> None:
+        """Serve this purpose too, from now on."""
+        self._handlers[purpose] = handler
+        if self._started:
+            for peer in self._peers:
+                self._dialers.setdefault(peer, []).append(self._dialler(peer, purpose))
 
     async def stop(self) -> None:
         self._stopping = True
@@ -170,6 +182,8 @@ class Mesh:
     def hello_for(self, call: Hello) -> Hello:
         mine = self._hello
         check_call(call, mine=mine, peers=self._ids)
+        if call.purpose not in self._handlers:
+            raise HandshakeError("repairing", "this node's log is damaged, it takes no part yet")
         answer = mine.to(call.node_id, Purpose(call.purpose), self._seen(call.node_id))
         self._judge(call, mine=mine)
         return answer
@@ -240,7 +254,7 @@ class Mesh:
             # Replaced by a connection of the same process: it lives, only the path broke.
             known = self.known.get(link.peer_id)
             same = known is not None and known.boot_id == link.peer.boot_id
-            parted = link.reason == "not_a_member" or (link.reason == "replaced" and same)
+            parted = link.reason == NOT_A_MEMBER or (link.reason == "replaced" and same)
             died = not self._stopping and not parted
             self._handlers[link.purpose].link_down(link, died=died)
 
@@ -260,13 +274,13 @@ class Mesh:
             raise
 
     def _begin_dialling(self, peer: str) -> None:
+        self._dialers[peer] = [self._dialler(peer, purpose) for purpose in self._handlers]
+
+    def _dialler(self, peer: str, purpose: Purpose) -> asyncio.Task[None]:
         dial = self._keep_dialling if self._hello.node_id < peer else self._dial_if_uncalled
-        self._dialers[peer] = [
-            asyncio.create_task(
-                dial(peer, self._peers[peer], purpose), name=f"dial-{peer}-{purpose}"
-            )
-            for purpose in self._handlers
-        ]
+        return asyncio.create_task(
+            dial(peer, self._peers[peer], purpose), name=f"dial-{peer}-{purpose}"
+        )
 
     def _stop_dialling(self, peer: str) -> None:
         for task in self._dialers.pop(peer, []):

@@ -91,6 +91,26 @@ class SnapshotSource:
             self._making_from = self._store.applied_index
             self._making = asyncio.create_task(self._make(), name="snapshot-copy")
 
+    async def copy_for(self, peer: str, least_index: int) -> SnapshotManifest | None:
+        """A copy for a peer that lost its state, at this index or later; None if this node is not
+        that far itself."""
+        if self._store.applied_index < least_index:
+            return None
+        if self._newest(least_index) is None:
+            if self._making is None:
+                self._making_from = self._store.applied_index
+                self._making = asyncio.create_task(self._make(), name="snapshot-copy")
+            await asyncio.shield(self._making)
+        copy = self._newest(least_index)
+        if copy is None:
+            return None
+        self._promise(peer, copy)
+        return copy.manifest
+
+    def _newest(self, least_index: int) -> _Copy | None:
+        copy = max(self._copies.values(), key=lambda copy: copy.manifest.index, default=None)
+        return copy if copy is not None and copy.manifest.index >= least_index else None
+
     def expire(self) -> None:
         """Called now and then: give up copies that nobody reads any more."""
         now = asyncio.get_running_loop().time()
@@ -132,10 +152,13 @@ class SnapshotSource:
         self._waiting.clear()
 
     def _offer(self, peer: str, copy: _Copy) -> None:
+        self._promise(peer, copy)
+        self._ready(peer, copy.manifest)
+
+    def _promise(self, peer: str, copy: _Copy) -> None:
         copy.readers.add(peer)
         copy.expires_at = asyncio.get_running_loop().time() + _IDLE_S
         log.info("snapshot_offered", peer=peer, snapshot_id=copy.manifest.snapshot_id)
-        self._ready(peer, copy.manifest)
 
     async def _serve_read(self, peer: str, payload: bytes) -> bytes:
         if len(payload) < _REQUEST.size:
@@ -190,6 +213,11 @@ class SnapshotFetcher:
         self._task = asyncio.create_task(
             self._fetch(leader, manifest, before), name=f"snapshot-{manifest.snapshot_id}"
         )
+
+    async def fetched(self) -> None:
+        """Until the fetch that is under way has ended, one way or the other."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
 
     async def close(self) -> None:
         if self._task is not None:

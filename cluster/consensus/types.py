@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NoReturn, Protocol
 
 from raftflow.cluster.consensus.membership import Configuration
+from raftflow.cluster.consensus.watchdog import LoopLag
 from raftflow.raftlog.journal import LogEntry
 
 
@@ -27,6 +28,10 @@ class NotLeader(Exception):  # an answer, not a fault
 
 class ChangeRefused(Exception):  # an answer, not a fault
     """This configuration must not follow the present one, or not yet; says why."""
+
+
+class Unavailable(Exception):
+    """No leader could confirm a read index in time."""
 
 
 class ConsensusBroken(Exception):
@@ -159,3 +164,32 @@ class Callbacks(Protocol):
 
     def fatal(self, error: BaseException) -> NoReturn:
         """The node must end now; nothing may be acknowledged any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerInfo:
+    """A member as it introduced itself; empty addresses until it has."""
+
+    id: str
+    http: str
+    grpc: str
+    raft: str
+    metrics: str
+    version: str
+    feature_level: int
+    connected: bool
+    voter: bool
+    incarnation: str  # of the process that was met, which may not be the recorded one
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStats:
+    ticks: int
+    flushes: int
+    flush_seconds: float
+    messages_sent: int
+    messages_received: int
+    messages_dropped: int
+    bytes_sent: int
+    bytes_received: int
+    loop_lag: LoopLag

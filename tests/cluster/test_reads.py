@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from raftflow.cluster.consensus import driver
+from raftflow.cluster.consensus import types
 from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.reads import Reads
 
@@ -74,7 +74,7 @@ async def test_a_round_that_failed_is_tried_again() -> None:
     reads, consensus, _ = make()
     read = asyncio.create_task(reads.linearizable())
     await until_rounds(consensus, 1)
-    consensus.rounds[0].set_exception(driver.Unavailable("no leader"))
+    consensus.rounds[0].set_exception(types.Unavailable("no leader"))
     await until_rounds(consensus, 2)
     consensus.rounds[1].set_result(3)
     assert await read == 3

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from tests.sim.run import flow_killer, run_flow_seed
+from tests.sim.cases import run_flow_seed
+from tests.sim.catching import killers
 from tests.sim.world import real_time_afterwards
 
 pytestmark = pytest.mark.slow
@@ -40,4 +41,4 @@ def test_a_seed_is_one_run() -> None:
 
 @pytest.mark.parametrize("name", TRIED_HERE)
 def test_mutant_is_caught(name: str) -> None:
-    assert flow_killer(name, seeds=4)
+    assert next(killers(name, flow_seeds=6), None)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from raftflow.cluster.consensus.configurations import CONFIGURATION, Held
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Proposed, Role
 from raftflow.cluster.consensus.wire import Message
 from raftflow.raftlog import hardstate
-from raftflow.raftlog.journal import LogEntry
+from raftflow.raftlog.journal import Journal, LogEntry
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -26,16 +29,18 @@ def require(holds: bool, promise: str, **facts: object) -> None:
 
 
 class Checks:
-    def __init__(self, names: list[str]) -> None:
-        self._majority = len(names) // 2 + 1
+    def __init__(self) -> None:
         self._entries: dict[tuple[int, int], tuple[int, int]] = {}  # (payload, term before)
         self.applied: dict[int, tuple[int, int]] = {}  # index -> term, payload
         self._digests: dict[int, int] = {}
         self._leaders: dict[int, str] = {}
         self._votes: dict[tuple[str, int], str] = {}
-        self._promised = dict.fromkeys(names, (0, 0))
-        self._commit = dict.fromkeys(names, 0)
-        self._leading = dict.fromkeys(names, 0)  # the term in which a node led after its last step
+        self._promised = defaultdict[str, tuple[int, int]](lambda: (0, 0))
+        self._commit = defaultdict[str, int](int)
+        self._leading = defaultdict[str, int](int)  # the term in which it led after its last step
+        self._settled = defaultdict[str, int](int)  # the newest configuration it has as committed
+        self._configurations: dict[int, Configuration] = {}  # what was committed, by index
+        self._lost: dict[str, Journal] = {}  # what was on a disk when it was lost
         self._cut: dict[str, tuple[int, int | None]] = {}
         self._pending: dict[tuple[str, int, int], bytes] = {}
         self.nodes: list[SimNode] = []
@@ -109,9 +114,11 @@ class Checks:
         elif kind in ("request_vote", "response_vote"):
             vote = node.name if kind == "request_vote" else target
             self._check_vote(node, message["term"], vote)
+        if kind in ("request_vote", "pre_vote"):
+            self._check_candidate(node)
 
     def _check_vote(self, node: SimNode, term: int, vote: str) -> None:
-        first = self._votes.setdefault((node.name, term), vote)
+        first = self._votes.setdefault((node.disk_id, term), vote)
         require(first == vote, "one vote a term", node=node.name, term=term, votes=(first, vote))
         on_disk = hardstate.load(node.disk.after_power_loss(), "/raft")
         require(
@@ -120,6 +127,18 @@ class Checks:
             node=node.name,
             shown=(term, vote),
             on_disk=on_disk,
+        )
+
+    def _check_candidate(self, node: SimNode) -> None:
+        """It votes by the newest configuration it has, or by the last one that cannot be undone."""
+        held = (node.core.configuration, node.core.committed_configuration)
+        found = [each.configuration.find(node.name) for each in held]
+        require(
+            any(m is not None and m.voter and m.incarnation in ("", node.disk_id) for m in found),
+            "only voters campaign, on the disk that they are known by",
+            node=node.name,
+            disk=node.disk_id,
+            known=found,
         )
 
     def on_start(self, node: SimNode) -> None:
@@ -169,25 +188,113 @@ class Checks:
         )
 
     def _check_majority(self, node: SimNode, entry: LogEntry) -> None:
+        configuration = node.core.configuration.configuration
         holders = [
-            other.name
-            for other in self.nodes
-            if other.incarnation
-            and (
-                other.journal.prev_index >= entry.index
-                or (
-                    other.journal.flushed_index >= entry.index
-                    and other.journal.term(entry.index) == entry.term
-                )
-            )
+            member.id
+            for member in configuration.members
+            if member.voter and self._has(member, entry)
         ]
         require(
-            len(holders) >= self._majority,
+            len(holders) >= len(configuration.voters) // 2 + 1,
             "what counts as committed is on the disks of a majority",
             node=node.name,
             index=entry.index,
             term=entry.term,
             holders=holders,
+            voters=configuration.voters,
+        )
+
+    def _has(self, member: Member, entry: LogEntry) -> bool:
+        """Its disk has the entry; one that is lost had it, and nobody else speaks for it."""
+        node = next((each for each in self.nodes if each.name == member.id), None)
+        if node is None or not node.incarnation:
+            return False
+        disk = member.incarnation or node.first_disk_id
+        if disk == node.disk_id:
+            journal = node.journal
+        elif disk in self._lost:
+            journal = self._lost[disk]
+        else:
+            return False
+        return journal.prev_index >= entry.index or (
+            journal.flushed_index >= entry.index and journal.term(entry.index) == entry.term
+        )
+
+    # -- who belongs to the cluster
+
+    def on_change(
+        self, node: SimNode, before: Held, proposed: Proposed, configuration: Configuration
+    ) -> None:
+        """Judged by itself, not by the product's own words for it."""
+        old = {(m.id, m.incarnation) for m in before.configuration.members if m.voter}
+        new = {(m.id, m.incarnation) for m in configuration.members if m.voter}
+        changed = {name for name, _disk in old ^ new}
+        unknown = {name for name, disk in old if not disk}
+        require(
+            len({name for name in changed if name not in unknown or name not in dict(new)}) <= 1,
+            "one voter differs from one configuration to the next",
+            before=sorted(old),
+            after=sorted(new),
+        )
+        require(
+            before.index <= node.core.commit_index,
+            "a configuration is committed before the next one begins",
+            before=before.index,
+            commit=node.core.commit_index,
+        )
+        require(
+            node.core.configuration == Held(proposed.index, configuration),
+            "a configuration is in force when it is appended",
+            node=node.name,
+        )
+
+    def on_configuration(
+        self, node: SimNode, index: int, configuration: Configuration, committed: bool
+    ) -> None:
+        if not committed:
+            return
+        first = self._configurations.setdefault(index, configuration) if index else configuration
+        require(first == configuration, "one configuration is committed at an index", index=index)
+        self._settled[node.name] = max(self._settled[node.name], index)
+
+    def on_started(self, node: SimNode) -> None:
+        """What it knew to be committed, its log or its file still says."""
+        require(
+            node.core.configuration.index >= self._settled[node.name],
+            "who belongs to the cluster survives a restart",
+            node=node.name,
+            known=self._settled[node.name],
+            now=node.core.configuration.index,
+        )
+        newest = node.core.configuration.index
+        for index in range(node.journal.prev_index + 1, node.journal.last_index + 1):
+            if node.journal.entry(index).payload[:1] == CONFIGURATION:
+                require(index <= newest, "the newest configuration is in force", node=node.name)
+
+    def on_disk_lost(self, node: SimNode) -> None:
+        if node.incarnation:
+            self._lost[node.disk_id] = node.journal
+        for known in (self._promised, self._commit, self._leading, self._settled, self._cut):
+            known.pop(node.name, None)  # type: ignore[attr-defined]
+
+    def on_elected(self, node: SimNode, term: int) -> None:
+        """By a majority of its newest configuration, each on the disk that it is known by."""
+        configuration = node.core.configuration.configuration
+        nodes = {each.name: each for each in self.nodes}
+        voted = []
+        for member in configuration.members:
+            if member.voter and member.id in nodes:
+                disk = member.incarnation or nodes[member.id].first_disk_id
+                if self._votes.get((disk, term)) == node.name:
+                    voted.append(member.id)
+        alone = configuration.voters == (node.name,)
+        require(
+            alone or len(voted) >= len(configuration.voters) // 2 + 1,
+            "a leader has the votes of a majority",
+            node=node.name,
+            term=term,
+            voted=voted,
+            voters=configuration.voters,
         )
 
     def on_state(self, node: SimNode) -> None:

@@ -6,16 +6,19 @@ import heapq
 from collections.abc import Callable
 
 Event = Callable[[], None]
+BEGAN = 1000.0
 
 
 class Clock:
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now = BEGAN
+        self.rate = 1.0
         self._events: list[tuple[float, int, Event]] = []
         self._sequence = 0
 
     def read(self) -> float:
-        return self.now
+        """The monotonic clock of whoever acts now: each node's runs at its own rate."""
+        return BEGAN + (self.now - BEGAN) * self.rate
 
     def after(self, delay_s: float, event: Event) -> None:
         self._sequence += 1

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+from raftflow.cluster.codec import commands as codec
 from raftflow.cluster.consensus import core as core_module
 from raftflow.cluster.consensus import journal_adapter, readindex
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.progress import Mode
 from raftflow.cluster.consensus.types import Role
+from raftflow.engine.commands import FEATURE_LEVEL
+from raftflow.engine.evolve.recorder import Recorder
+from raftflow.raftlog import frame, recovery
 from raftflow.raftlog.hardstate import HardState
 
 P = "_SyncObj__"
@@ -29,6 +33,8 @@ class Mutant:
     target: Any
     attribute: str
     replacement: Any
+    test: str = ""  # of another layer, which catches what no simulated run shows
+    layer: str = "consensus"
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -39,10 +45,10 @@ class Mutant:
 MUTANTS: list[Mutant] = []
 
 
-def mutant(row: int, target: Any, attribute: str) -> Callable[[Any], Any]:
+def mutant(row: int, target: Any, attribute: str, *, test: str = "") -> Callable[[Any], Any]:
     def register(replacement: Any) -> Any:
         name = replacement.__name__
-        MUTANTS.append(Mutant(name, row, target, attribute, replacement))
+        MUTANTS.append(Mutant(name, row, target, attribute, replacement, test))
         return replacement
 
     return register
@@ -365,3 +371,39 @@ def vote_errors_are_swallowed(self: Any, term: int, voted_for: str | None) -> No
 
 
 original_store = HardState.store
+
+
+# -- row 18: what is on disk is believed only when it proves itself
+
+
+@mutant(18, frame, "_checksum")
+def torn_frames_are_believed(data: Any, offset: int, _end: int, _seed: int) -> int:
+    return int.from_bytes(data[offset + 4 : offset + 8], "little")
+
+
+@mutant(18, recovery, "judge", test="tests/raftlog/test_recovery.py")
+def an_acknowledged_tail_is_cut(_scan: Any, *, last: bool) -> None:
+    pass
+
+
+# -- row 22: the log says what its entries mean
+
+
+MUTANTS.append(
+    Mutant(
+        "entries_of_a_newer_release_are_applied",
+        22,
+        codec,
+        "FEATURE_LEVEL",
+        1 << 30,
+        test="tests/cluster/codec/test_commands.py",
+    )
+)
+
+
+@mutant(22, Recorder, "__init__", test="tests/engine/test_histories.py")
+def new_rules_hold_for_old_entries(self: Any, state: Any, time_ms: int, _level: int) -> None:
+    original_recorder(self, state, time_ms, FEATURE_LEVEL)
+
+
+original_recorder = Recorder.__init__

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raftflow.cluster.consensus.types import Role
+from tests.sim.clock import BEGAN
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
     from tests.sim.world import World
+
+
+RELENTS_S = 5.0
+WEIGHTS = {
+    "kill": 4,
+    "pause": 3,
+    "partition": 4,
+    "bridge": 1,
+    "one_way": 3,
+    "deaf": 1,
+    "flapping": 1,
+    "slow_link": 2,
+    "thin_link": 2,
+    "reset": 3,
+    "transfer": 2,
+    "power_loss": 4,
+    "power_loss_everywhere": 1,
+    "slow_disk": 2,
+    "disk_error": 2,
+    "clock_jump": 2,
+    "clock_strobe": 1,
+    "join": 3,
+    "leave": 3,
+    "lost_disk": 3,
+}
 
 
 class Nemesis:
@@ -18,36 +45,35 @@ class Nemesis:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._rng = world.rng
+        self._rng = random.Random()
+        self._number = 0
         self.effective: Counter[str] = Counter()
         self.stopped = False
-        self._faults: list[tuple[int, Callable[[], bool]]] = [
-            (4, self._kill),
-            (3, self._pause),
-            (4, self._partition),
-            (3, self._one_way),
-            (2, self._slow_link),
-            (2, self._thin_link),
-            (3, self._reset),
-            (2, self._transfer),
-        ]
-        if not world.only_processes_crash:
-            self._faults += [
-                (4, self._power_loss),
-                (1, self._power_loss_everywhere),
-                (2, self._slow_disk),
-                (2, self._disk_error),
-            ]
+        names = world.options.faults
+        self._faults: list[Callable[[], bool]] = [getattr(self, "_" + name) for name in names]
+        self._weights = [WEIGHTS[name] for name in names]
         world.clock.after(1.2, self._strike)
 
+    @property
+    def strikes(self) -> int:
+        """How many there were."""
+        return self._number
+
     def _strike(self) -> None:
+        """Each has its own chance, so that leaving some out leaves the others as they were."""
         if self.stopped:
             return
-        weights = [weight for weight, _fault in self._faults]
-        fault = self._rng.choices(self._faults, weights)[0][1]
-        if fault():
-            self.effective[fault.__name__.strip("_")] += 1
-        self._world.clock.after(self._rng.uniform(0.1, 0.9), self._strike)
+        world, number = self._world, self._number
+        self._number += 1
+        self._rng = rng = random.Random(f"strike {number} of {world.seed}")
+        # It relents: a cluster that is hit without a pause never commits anything.
+        patience = 1.0 + max(0.0, world.clock.now - BEGAN - world.strife_s) / RELENTS_S
+        again_s = world.options.pace * rng.uniform(0.2, 1.8) * patience
+        if world.schedule.strikes_at(number):
+            fault = rng.choices(self._faults, self._weights)[0]
+            if fault():
+                self.effective[fault.__name__.strip("_")] += 1
+        world.clock.after(again_s, self._strike)
 
     def _victim(self) -> SimNode | None:
         """Half of the time the leader: it has the most to lose."""
@@ -98,7 +124,17 @@ class Nemesis:
         size = self._rng.randrange(1, len(names))
         left, right = names[:size], names[size:]
         self._log(f"partition {''.join(left)} | {''.join(right)}")
-        self._cut("partition", [(a, b) for a in left for b in right])
+        self._cut("partition", [(a, b) for a in left for b in right], both=True)
+        return False
+
+    def _bridge(self) -> bool:
+        """Two halves that hear one node in common."""
+        names = list(self._world.names)
+        self._rng.shuffle(names)
+        bridge, others = names[0], names[1:]
+        half = len(others) // 2
+        self._log(f"bridge {''.join(others[:half])} - {bridge} - {''.join(others[half:])}")
+        self._cut("bridge", [(a, b) for a in others[:half] for b in others[half:]], both=True)
         return False
 
     def _one_way(self) -> bool:
@@ -107,8 +143,31 @@ class Nemesis:
         self._cut("one_way", [(a, b)])
         return False
 
-    def _cut(self, name: str, pairs: list[tuple[str, str]]) -> None:
-        if name == "partition":
+    def _deaf(self) -> bool:
+        """It sends, and hears nobody."""
+        node = self._victim()
+        if node is None:
+            return False
+        self._log(f"{node.name} is deaf")
+        self._cut("deaf", [(name, node.name) for name in self._world.names if name != node.name])
+        return False
+
+    def _flapping(self) -> bool:
+        """A connection that comes and goes."""
+        a, b = self._rng.sample(self._world.names, 2)
+        times = self._rng.randrange(3, 8)
+        self._log(f"{a} - {b} flaps {times} times")
+
+        def flap(left: int) -> None:
+            self.effective["flapping"] += self._world.network.reset(a, b) and left == 1
+            if left > 1 and not self.stopped:
+                self._world.clock.after(0.12, lambda: flap(left - 1))
+
+        flap(times)
+        return False
+
+    def _cut(self, name: str, pairs: list[tuple[str, str]], *, both: bool = False) -> None:
+        if both:
             pairs = pairs + [(b, a) for a, b in pairs]
         for a, b in pairs:
             self._world.network.cut(a, b)
@@ -176,9 +235,10 @@ class Nemesis:
         others = [name for name in self._world.names if name != node.name]
         to = self._rng.choice([None, *others])
         self._log(f"transfer leadership from {node.name} to {to}")
-        started = node.core.transfer_leadership(to)
+        started: list[bool] = []
+        node.do(lambda: started.append(node.core.transfer_leadership(to)))
         node.do(node.core.tick)
-        return started
+        return started == [True]
 
     def _disk_error(self) -> bool:
         """Its next fsync fails, and the page cache goes on as if nothing had happened."""
@@ -193,3 +253,51 @@ class Nemesis:
 
         self._world.clock.after(0.5, count)
         return False
+
+    # -- members
+
+    def _join(self) -> bool:
+        return self._world.operator.join()
+
+    def _leave(self) -> bool:
+        node = self._victim()
+        return node is not None and self._world.operator.leave(node.name)
+
+    def _lost_disk(self) -> bool:
+        node = self._victim()
+        return node is not None and self._world.operator.lose_disk(node.name)
+
+    # -- wall clocks, where nodes have them
+
+    def _clock_jump(self) -> bool:
+        """Somebody sets the clock of a minority."""
+        node = self._minority_clock()
+        if node is None:
+            return False
+        node.skew_ms += self._rng.choice((-3_600_000, 3_600_000, 30 * 86_400_000, -5_000, 5_000))
+        self._log(f"the clock of {node.name} is {node.skew_ms} ms off")
+        return True
+
+    def _clock_strobe(self) -> bool:
+        """One that cannot decide."""
+        node = self._minority_clock()
+        if node is None:
+            return False
+        self._log(f"the clock of {node.name} strobes")
+        rights = node.skew_ms
+
+        def strobe(left: int) -> None:
+            node.skew_ms = rights if left % 2 == 0 or self.stopped else rights + 200_000
+            if left and not self.stopped:
+                self._world.clock.after(0.11, lambda: strobe(left - 1))
+
+        strobe(9)
+        return True
+
+    def _minority_clock(self) -> Any:
+        """One clock is wrong at a time: of those that a leader knows, a majority is right."""
+        nodes: list[Any] = list(self._world.nodes.values())
+        wrong = [node for node in nodes if node.skew_ms != node.usual_skew_ms]
+        if len(nodes) == 1:
+            return None
+        return wrong[0] if wrong else self._rng.choice(nodes)

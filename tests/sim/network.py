@@ -21,6 +21,7 @@ Deliver = Callable[[str, bytes], None]
 class Link:
     """One direction."""
 
+    rng: random.Random
     delay_s: float = 0.0003
     jitter_s: float = 0.0005
     bytes_per_s: float = 0.0  # 0 = as fast as it goes
@@ -36,14 +37,20 @@ class Endpoint:
     deliver: Deliver
     connected: Callable[[str], None]
     disconnected: Callable[[str], None]
+    # Whether it would call this one, and whether it would take a call from it.
+    calls: Callable[[str], bool] = lambda _name: True
+    welcomes: Callable[[str], bool] = lambda _name: True
 
 
 class Network:
-    def __init__(self, clock: Clock, rng: random.Random, names: list[str]) -> None:
+    def __init__(
+        self, clock: Clock, rng: random.Random, names: list[str], *, bytes_per_s: float = 0.0
+    ) -> None:
         self._clock = clock
         self._rng = rng
         self.names = names
-        self.links = {(a, b): Link() for a in names for b in names if a != b}
+        self._bytes_per_s = bytes_per_s  # of a link that nothing is wrong with
+        self.links = {(a, b): self._link() for a in names for b in names if a != b}
         self._endpoints: dict[str, Endpoint] = {}
         self._connected: set[tuple[str, str]] = set()
         self._believes: set[tuple[str, str]] = set()  # (a, b): a was told that b is connected
@@ -52,7 +59,28 @@ class Network:
         self.lost = 0  # messages that died with their connection
         self.buffer_bytes = 4 << 20
 
+    def _link(self) -> Link:
+        # Chance of its own: what one link carries leaves the others as they would be.
+        rng = random.Random(self._rng.getrandbits(64))
+        return Link(rng=rng, bytes_per_s=self._bytes_per_s)
+
     # -- nodes
+
+    def add(self, name: str) -> None:
+        """A node that was not there at the beginning; the list of names is the world's."""
+        for other in self.names:
+            if other != name:
+                self.links[name, other], self.links[other, name] = self._link(), self._link()
+
+    def meet(self, name: str) -> None:
+        """It knows other peers now: connect to those, leave the others."""
+        for other in self.names:
+            if other != name and name in self._endpoints and other in self._endpoints:
+                self._connect_soon(name, other)
+
+    def part(self, a: str, b: str) -> None:
+        """One of them does not count the other among the members any more."""
+        self._break(a, b, notice_s=0.0005)
 
     def attach(self, name: str, endpoint: Endpoint) -> None:
         self._endpoints[name] = endpoint
@@ -79,7 +107,8 @@ class Network:
     def heal(self) -> None:
         """All links are fast again, also for what waits in them."""
         for (source, target), link in self.links.items():
-            link.delay_s, link.jitter_s, link.bytes_per_s = 0.0003, 0.0005, 0.0
+            link.delay_s, link.jitter_s = 0.0003, 0.0005
+            link.bytes_per_s = self._bytes_per_s
             link.cut, link.free_at = False, 0.0
             self._pump(source, target)
 
@@ -97,11 +126,11 @@ class Network:
             self.lost += (source, target) in self._believes
             return (source, target) in self._believes
         link = self.links[source, target]
-        if sum(len(waiting) for _at, waiting in link.queue) > self.buffer_bytes:
+        if link.queue and sum(len(raw) for _, raw in link.queue) > self.buffer_bytes:
             return False
         self.messages += 1
         link.sent += 1
-        arrives = self._clock.now + link.delay_s + self._rng.random() * link.jitter_s
+        arrives = self._clock.now + link.delay_s + link.rng.random() * link.jitter_s
         if link.bytes_per_s:
             link.free_at = max(link.free_at, self._clock.now) + len(raw) / link.bytes_per_s
             arrives = max(arrives, link.free_at + link.delay_s)
@@ -151,11 +180,14 @@ class Network:
         if self.links[a, b].cut or self.links[b, a].cut:
             self._connect_soon(a, b)
             return
+        one, other = self._endpoints[a], self._endpoints[b]
+        if not (one.calls(b) and other.welcomes(a)) and not (other.calls(a) and one.welcomes(b)):
+            return
         self._connected |= {(a, b), (b, a)}
-        for me, other in ((a, b), (b, a)):
-            self._tell_lost(me, other)
-            self._believes.add((me, other))
-            self._endpoints[me].connected(other)
+        for me, peer in ((a, b), (b, a)):
+            self._tell_lost(me, peer)
+            self._believes.add((me, peer))
+            self._endpoints[me].connected(peer)
 
     def _break(self, a: str, b: str, *, notice_s: float) -> None:
         if not self.is_connected(a, b):

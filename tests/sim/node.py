@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pysyncobj import syncobj as engine
 from pysyncobj.node import Node as RaftNode
 from pysyncobj.transport import Transport
 
@@ -24,6 +26,7 @@ from raftflow.raftlog.journal import Journal, LogEntry
 from tests.sim.checkers import Violation
 from tests.sim.disk import PowerLost, SimDisk
 from tests.sim.network import Endpoint
+from tests.sim.options import CLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,9 +109,16 @@ class SimNode:
         self.world = world
         self.name = name
         self.disk = SimDisk()
-        self.disk_id = f"{name}1"
+        self.disks = 1
+        self.birth = world.birth
+        self.first_seen: dict[str, str] = {}  # which disk each peer came with; on disk at once
+        self.met: dict[str, str] = {}  # and in this process's life, last
+        self.contacts: set[str] = set()
         self.durable = State()
         self.rng = random.Random(world.rng.getrandbits(64))
+        self._chance = random.Random(self.rng.getrandbits(64))  # the core's
+        self.usual_skew_ms, self.clock_rate = self._clock()
+        self.skew_ms = self.usual_skew_ms
         self.flush_s = 0.001
         self.tick_s = TICK_S
         self.flushes = 0
@@ -127,6 +137,12 @@ class SimNode:
         self.hard_state: HardState
         self.core: Core
 
+    def _clock(self) -> tuple[int, float]:
+        """How far its wall clock is off, and how fast its clocks run."""
+        skew_ms, millionths = CLOCKS[self.world.options.clocks]
+        fast = 1.0 + self.rng.uniform(-millionths, millionths) / 1e6
+        return self.rng.randint(-skew_ms, skew_ms), fast
+
     # -- life
 
     def start(self) -> None:
@@ -140,6 +156,33 @@ class SimNode:
         self.copies = {}
         self.inbox = []
         self.paused_until = 0.0
+        with self.acting():
+            self._open()
+        endpoint = Endpoint(
+            self._deliver, self._connected, self._disconnected, self._calls, self._welcomes
+        )
+        world.network.attach(self.name, endpoint)
+        self._later(self.rng.random() * TICK_S, self._tick)
+
+    def replace_disk(self, birth: Configuration) -> None:
+        """Everything it had is gone; it begins with what its operator says, as another disk."""
+        self.world.checks.on_disk_lost(self)
+        self.disk = SimDisk()
+        self.disks += 1
+        self.durable = self.state = State()
+        self.birth = birth
+        self.first_seen = {}
+
+    @property
+    def first_disk_id(self) -> str:
+        return f"{self.name}1"
+
+    @property
+    def disk_id(self) -> str:
+        return f"{self.name}{self.disks}"
+
+    def _open(self) -> None:
+        world = self.world
         self.hard_state = HardState.open(DIRECTORY, self.disk)
         self.journal = WatchedJournal.open(
             DIRECTORY, disk=self.disk, segment_bytes=world.segment_bytes
@@ -147,7 +190,7 @@ class SimNode:
         self.journal.node = self
         self.membership = MembershipFile.open(DIRECTORY, self.disk)
         if self.membership.held is None:
-            self.membership.store(Held(0, world.birth))
+            self.membership.store(Held(0, self.birth))
         held = self.membership.held
         assert held is not None
         world.checks.on_start(self)
@@ -164,11 +207,24 @@ class SimNode:
             applied_term=self.state.term,
             callbacks=self,
             timing=world.timing,
+            first_seen=self.first_seen,
         )
-        world.network.attach(
-            self.name, Endpoint(self._deliver, self._connected, self._disconnected)
-        )
-        self._later(self.rng.random() * TICK_S, self._tick)
+        self.met = {self.name: self.disk_id}
+        self.first_seen.setdefault(self.name, self.disk_id)
+        self.contacts = set()
+        self._follow_members()
+        world.checks.on_started(self)
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """What happens now happens by this node's clock and chance."""
+        clock = self.world.clock
+        before, clock.rate = clock.rate, self.clock_rate
+        chance, engine.random = engine.random, self._chance
+        try:
+            yield
+        finally:
+            clock.rate, engine.random = before, chance
 
     def kill(self, *, power: bool) -> None:
         """`power`: unsynced data goes too, and nobody resets the connections."""
@@ -219,7 +275,13 @@ class SimNode:
 
     def do(self, event: Callable[[], None]) -> None:
         try:
-            event()
+            clock = self.world.clock
+            before = clock.rate, engine.random  # `acting`, without its price
+            clock.rate, engine.random = self.clock_rate, self._chance
+            try:
+                event()
+            finally:
+                clock.rate, engine.random = before
         except FailStop:
             if not self.disk.failed:
                 raise
@@ -243,7 +305,14 @@ class SimNode:
         self._now_or_later(receive)
 
     def _connected(self, peer: str) -> None:
-        self._now_or_later(lambda: self.transport._onNodeConnected(RaftNode(peer)))
+        disk = self.world.nodes[peer].disk_id
+
+        def connect() -> None:
+            self.first_seen.setdefault(peer, disk)
+            self.met[peer] = disk
+            self.transport._onNodeConnected(RaftNode(peer, incarnation=disk))
+
+        self._now_or_later(connect)
 
     def _disconnected(self, peer: str) -> None:
         self._now_or_later(lambda: self.transport._onNodeDisconnected(RaftNode(peer)))
@@ -306,12 +375,38 @@ class SimNode:
 
     def on_role(self, role: Role, term: int, leader: str | None) -> None:
         self.world.checks.on_role(self, role, term, leader)
+        if role is Role.LEADER and not self.only_processes_crash:
+            self.world.checks.on_elected(self, term)
         if self.world.tells:
             self.world.trace(f"{self.name} is {role.value} in term {term}, led by {leader}")
 
     def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        self.world.checks.on_configuration(self, index, configuration, committed)
         if committed:
             self.membership.store(Held(index, configuration))
+            self._later(self.world.timing.election_max_ms / 1000, self._forget_who_left)
+        self._follow_members()
+
+    def _follow_members(self) -> None:
+        self.contacts |= self._members()
+        self.world.network.meet(self.name)
+
+    def _members(self) -> set[str]:
+        held = (self.core.configuration, self.core.committed_configuration)
+        return {member.id for each in held for member in each.configuration.members}
+
+    def _forget_who_left(self) -> None:
+        left, self.contacts = self.contacts - self._members(), self._members()
+        for peer in sorted(left):
+            self.world.network.part(self.name, peer)
+
+    def _calls(self, peer: str) -> bool:
+        return peer in self.contacts
+
+    def _welcomes(self, peer: str) -> bool:
+        """As `handshake.check_call` does."""
+        theirs = self.world.nodes[peer].core.committed_configuration.index
+        return peer in self.contacts or theirs > self.core.committed_configuration.index
 
     def on_snapshot_needed(self, peer: str) -> None:
         self._later(self.rng.uniform(0.001, 0.05), lambda: self._copy_store(peer))
@@ -341,6 +436,9 @@ class SimNode:
         if not reachable or not source.alive or copy is None:
             return
         if manifest.index > self.state.index:
+            if manifest.configuration is not None:
+                held = Held(manifest.configuration_index, manifest.configuration)
+                self.membership.store(held)
             self._install(copy)
             self.world.checks.on_state(self)
             self.world.stats["snapshots installed"] += 1

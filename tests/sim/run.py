@@ -1,10 +1,12 @@
 """Run the simulator.
 
+    python -m tests.sim.run                   what CI runs: regressions, fixed seeds, fresh seeds
     python -m tests.sim.run 0:2000            these seeds; one line of counts at the end
+    python -m tests.sim.run --fresh 500       so many that nobody has tried
     python -m tests.sim.run 17                one seed, told as it happens (-v: every message)
-    python -m tests.sim.run --engine 0:200    worlds that run workflows, with the real engine
-    python -m tests.sim.run --mutants         each bug of mutants.py must be caught (--engine: of
-                                              flow/mutants.py)
+    python -m tests.sim.run 17 --shrink       a short schedule that fails as this seed does
+    python -m tests.sim.run --engine 0:200    whole nodes that run workflows
+    python -m tests.sim.run --mutants         each bug put in on purpose, and who catches it
     python -m tests.sim.run --stock 0:1000    stock PySyncObj must fail
 
 Exit status 1 when a promise was broken, a run was vacuous, a mutant survived, or stock passed.
@@ -13,66 +15,135 @@ Exit status 1 when a promise was broken, a run was vacuous, a mutant survived, o
 from __future__ import annotations
 
 import argparse
-import logging
 import os
+import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
+from typing import Any
 
-import structlog
-
+from tests.sim.cases import Case, Result, quiet
+from tests.sim.catching import table
 from tests.sim.checkers import Violation
-from tests.sim.flow.mutants import FLOW_MUTANTS
-from tests.sim.flow.world import FlowWorld
-from tests.sim.mutants import MUTANTS
-from tests.sim.node import FailStop
-from tests.sim.scenarios import SCENARIOS
+from tests.sim.options import (
+    WHOLE,
+    add_flags,
+    add_schedule_flags,
+    said_in,
+    schedule_in,
+)
+from tests.sim.regressions import REGRESSIONS
+from tests.sim.shrink import shrink
 from tests.sim.stock import run_stock
-from tests.sim.world import World
 
-MUTANT_SEEDS = 40
-FLOW_MUTANT_SEEDS = 16
 WORKERS = 2
+CI_SEEDS, CI_FRESH = 200, 50
+CI_FLOW_SEEDS, CI_FLOW_FRESH = 45, 15
+SHRINK_IN_CI_S = 60.0
+FLOW_TOLD = {
+    "activities": "StepCompleted",
+    "timers": "TimerFired",
+    "signals taken": "SignalConsumed",
+    "children": "ChildStarted",
+    "steps cancelled": "StepCancelled",
+    "facts that waited": "held",
+    "leases missed": "expired",
+    "runs deleted": "deleted",
+    "reads checked": "reads checked",
+    "stale decisions of leaders": "haunted",
+    "snapshots installed": "snapshots installed",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    seed: int
-    failure: str | None
-    acked: int = 0
-    reads: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    stats: Counter[str] = field(default_factory=Counter)
+def run_case(case: Case) -> Result:
+    return case.run()
 
 
-def run_seed(seed: int, tell: Callable[[str], None] | None = None) -> Result:
-    world = World(seed, tell=tell)
-    failure = None
-    try:
-        world.run()
-    except (Violation, FailStop) as error:
-        failure = f"{type(error).__name__}: {error}"
-    acked, faults = world.checks.acked, world.nemesis.effective
-    if failure is None and world.vacuous:
-        failure = f"vacuous: {acked} commits, {faults.total()} effective faults"
-    return Result(seed, failure, acked, world.checks.reads, faults, world.stats)
+def pooled(work: Callable[[Any], Result], cases: Iterable[Any]) -> list[Result]:
+    with ProcessPoolExecutor(WORKERS, initializer=quiet) as pool:
+        return list(pool.map(work, cases, chunksize=2))
 
 
-def run_flow_seed(seed: int, tell: Callable[[str], None] | None = None) -> Result:
-    world = FlowWorld(seed, tell=tell)
-    failure = None
-    try:
-        world.run()
-    except (Violation, FailStop) as error:
-        failure = f"{type(error).__name__}: {error}"
-    faults = world.nemesis.effective
-    if failure is None and world.vacuous:
-        failure = f"vacuous: {world.ended} runs ended, {faults.total()} effective faults"
-    stats = world.flow_checks.stats + world.stats
-    return Result(seed, failure, world.checks.acked, world.ended, faults, stats)
+def run_cases(cases: Sequence[Case], *, budget_s: float) -> int:
+    """Run them, shrink the first that fails, count. Returns the exit status."""
+    began = time.monotonic()
+    results = pooled(run_case, cases)
+    failed = [(case, result) for case, result in zip(cases, results, strict=True) if result.failure]
+    for case, result in failed:
+        print(f"seed {case.seed}: {result.failure}\n    {result.options}\n    {case.command()}")
+        print(result.trace, end="")
+    if failed and budget_s:
+        print_shrunk(failed[0][0], budget_s=budget_s)
+    print(_counts(results, len(failed), engine=cases[0].engine, seconds=time.monotonic() - began))
+    return 1 if failed else 0
+
+
+def _counts(results: list[Result], failed: int, *, engine: bool, seconds: float) -> str:
+    faults = sum((result.faults for result in results), Counter())
+    stats = sum((result.stats for result in results), Counter())
+    reads = sum(result.reads for result in results)
+    least = min(result.acked for result in results), min(r.faults.total() for r in results)
+    told = [
+        f"{len(results)} {'whole-node' if engine else 'consensus'} seeds",
+        f"{failed} failed",
+        f"{sum(result.acked for result in results)} commits",
+        f"{reads} {'runs ended' if engine else 'reads'}",
+        f"{faults.total()} faults "
+        f"({', '.join(f'{name} {count}' for name, count in sorted(faults.items()))})",
+        f"no seed below {least[0]} commits and {least[1]} faults",
+    ]
+    names = FLOW_TOLD if engine else {"snapshots installed": "snapshots installed"}
+    told += [f"{stats[name]} {what}" for what, name in names.items()]
+    return ", ".join([*told, f"{seconds:.0f} s"])
+
+
+def print_shrunk(case: Case, *, budget_s: float) -> None:
+    smallest, result, tried = shrink(case, print, budget_s=budget_s)
+    schedule = smallest.schedule
+    if schedule.whole:
+        print(f"    nothing could be left out ({tried} runs tried)")
+        return
+    print(f"shrunk in {tried} runs: {result.failure}")
+    print(
+        f"    {len(schedule.strikes or ())} faults, {len(schedule.slots or ())} slots with clients"
+    )
+    print(f"    {smallest.command()}")
+
+
+def run_one(case: Case, *, verbose: bool) -> int:
+    def tell(line: str) -> None:
+        if verbose or " > " not in line:
+            print(line)
+
+    print(f"seed {case.seed}: {case.options.flags()}")
+    result = case.run(tell)
+    outcome = result.failure or "ok"
+    print(f"seed {case.seed}: {outcome}; {result.acked} commits, {result.faults.total()} faults")
+    return 1 if result.failure else 0
+
+
+def fresh(count: int) -> range:
+    """Seeds that nobody has tried, told so that they can be tried again."""
+    first = random.SystemRandom().randrange(1_000_000, 1_000_000_000)
+    print(f"fresh seeds {first}:{first + count}")
+    return range(first, first + count)
+
+
+def run_ci() -> int:
+    """What was wrong once, seeds that are always the same, and some that nobody has seen."""
+    status = 0
+    for engine, fixed, new in (
+        (False, CI_SEEDS, CI_FRESH),
+        (True, CI_FLOW_SEEDS, CI_FLOW_FRESH),
+    ):
+        known = [case for case in REGRESSIONS if case.engine is engine]
+        seeds = [*range(fixed), *fresh(new)]
+        cases = [*known, *(Case(seed=seed, engine=engine) for seed in seeds)]
+        status |= run_cases(cases, budget_s=SHRINK_IN_CI_S)
+    return status
 
 
 def run_stock_seed(seed: int) -> Result:
@@ -80,135 +151,11 @@ def run_stock_seed(seed: int) -> Result:
         world = run_stock(seed)
     except Violation as error:
         return Result(seed, f"Violation: {error}")
-    return Result(seed, None, world.checks.acked)
+    return Result(seed, None, acked=world.checks.acked)
 
 
-def killers(name: str, *, seeds: int = MUTANT_SEEDS) -> Iterator[str]:
-    """Who catches this mutant: the scenarios that do, and the first seed that does."""
-    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-    for scenario in SCENARIOS:
-        try:
-            with mutant.applied():
-                scenario()
-        except Exception as error:  # noqa: BLE001  # a bug may show in any way
-            yield f"{scenario.__name__}: {error}"
-    for seed in range(seeds):
-        try:
-            with mutant.applied():
-                failure = run_seed(seed).failure
-        except Exception as error:  # noqa: BLE001
-            failure = repr(error)
-        if failure and not failure.startswith("vacuous"):
-            yield f"seed {seed}: {failure}"
-            return
-
-
-def all_killers(name: str) -> list[str]:
-    return list(killers(name))
-
-
-def flow_killer(name: str, *, seeds: int = FLOW_MUTANT_SEEDS) -> list[str]:
-    """The first seed that catches this bug of the engine or of a leader's duties."""
-    mutant = next(mutant for mutant in FLOW_MUTANTS if mutant.name == name)
-    for seed in range(seeds):
-        try:
-            with mutant.applied():
-                failure = run_flow_seed(seed).failure
-        except Exception as error:  # noqa: BLE001
-            failure = repr(error)
-        if failure and not failure.startswith("vacuous"):
-            return [f"seed {seed}: {failure}"]
-    return []
-
-
-def pooled(work: Callable[[int], Result], seeds: Iterable[int]) -> list[Result]:
-    with ProcessPoolExecutor(WORKERS, initializer=quiet) as pool:
-        return list(pool.map(work, seeds, chunksize=4))
-
-
-def quiet() -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    logging.disable(logging.CRITICAL)
-
-
-def run_flow_seeds(first: int, stop: int) -> int:
-    began = time.monotonic()
-    results = pooled(run_flow_seed, range(first, stop))
-    failed = report_failures(results, "--engine ")
-    faults = sum((result.faults for result in results), Counter())
-    stats = sum((result.stats for result in results), Counter())
-    told = {
-        "activities": "StepCompleted",
-        "timers": "TimerFired",
-        "signals taken": "SignalConsumed",
-        "children": "ChildStarted",
-        "steps cancelled": "StepCancelled",
-        "facts that waited": "held",
-        "leases missed": "expired",
-        "runs deleted": "deleted",
-        "stale decisions of leaders": "haunted",
-        "snapshots installed": "snapshots installed",
-    }
-    print(
-        f"{len(results)} engine seeds, {len(failed)} failed, "
-        f"{sum(result.reads for result in results)} runs ended, "
-        f"{sum(result.acked for result in results)} commits, {faults.total()} faults, "
-        + ", ".join(f"{stats[name]} {what}" for what, name in told.items())
-        + f", {time.monotonic() - began:.0f} s"
-    )
-    return 1 if failed else 0
-
-
-def report_failures(results: list[Result], flags: str = "") -> list[Result]:
-    failed = [result for result in results if result.failure]
-    for result in failed:
-        print(f"seed {result.seed}: {result.failure}\n    ", end="")
-        print(f"make sim SEED={result.seed}" + (f' SIMFLAGS="{flags.strip()}"' if flags else ""))
-    return failed
-
-
-def run_seeds(first: int, stop: int) -> int:
-    began = time.monotonic()
-    results = pooled(run_seed, range(first, stop))
-    failed = report_failures(results)
-    faults = sum((result.faults for result in results), Counter())
-    stats = sum((result.stats for result in results), Counter())
-    print(
-        f"{len(results)} seeds, {len(failed)} failed, "
-        f"{sum(result.acked for result in results)} commits, "
-        f"{sum(result.reads for result in results)} reads, {faults.total()} faults "
-        f"({', '.join(f'{name} {count}' for name, count in sorted(faults.items()))}), "
-        f"{stats['snapshots installed']} snapshots installed, {time.monotonic() - began:.0f} s"
-    )
-    return 1 if failed else 0
-
-
-def run_one(seed: int, *, verbose: bool, engine: bool) -> int:
-    def tell(line: str) -> None:
-        if verbose or " > " not in line:
-            print(line)
-
-    result = run_flow_seed(seed, tell) if engine else run_seed(seed, tell)
-    outcome = result.failure or "ok"
-    print(f"seed {seed}: {outcome}; {result.acked} commits, {result.faults.total()} faults")
-    return 1 if result.failure else 0
-
-
-def run_mutants(*, engine: bool) -> int:
-    mutants = FLOW_MUTANTS if engine else MUTANTS
-    with ProcessPoolExecutor(WORKERS, initializer=quiet) as pool:
-        who = flow_killer if engine else all_killers
-        caught = list(pool.map(who, [mutant.name for mutant in mutants]))
-    for mutant, by in zip(mutants, caught, strict=True):
-        first = f"{len(by)} times, first by {by[0]:.110}" if by else "SURVIVES"
-        print(f"row {mutant.row:2} {mutant.name}: {first}")
-    survivors = sum(not by for by in caught)
-    print(f"{len(mutants)} mutants, {survivors} survived")
-    return 1 if survivors else 0
-
-
-def run_stock_seeds(first: int, stop: int) -> int:
-    results = pooled(run_stock_seed, range(first, stop))
+def run_stock_seeds(seeds: range) -> int:
+    results = pooled(run_stock_seed, seeds)
     failed = [result for result in results if result.failure]
     for result in failed[:10]:
         print(f"seed {result.seed}: {result.failure}")
@@ -216,23 +163,52 @@ def run_stock_seeds(first: int, stop: int) -> int:
     return 0 if failed else 1
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.sim.run")
-    parser.add_argument("seeds", nargs="?", default="0:100", help="FROM:TO, or one seed")
-    parser.add_argument("--mutants", action="store_true")
+def seeds_in(text: str) -> range:
+    first, colon, stop = text.partition(":")
+    return range(int(first), int(stop) if colon else int(first) + 1)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.run", epilog=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("seeds", nargs="?", help="FROM:TO, or one seed; none: what CI runs")
+    parser.add_argument("--engine", action="store_true", help="whole nodes that run workflows")
+    parser.add_argument("--fresh", type=int, metavar="COUNT")
+    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--mutant", default="", metavar="NAME", help="with this bug in")
+    parser.add_argument("--mutants", action="store_true", help="with --engine: those of workflows")
     parser.add_argument("--stock", action="store_true")
-    parser.add_argument("--engine", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
-    options = parser.parse_args()
+    add_flags(parser)
+    add_schedule_flags(parser)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
     quiet()
     if options.mutants:
-        return run_mutants(engine=options.engine)
-    first, colon, stop = options.seeds.partition(":")
+        return 1 if table(WORKERS, print, engine=options.engine or None) else 0
+    if options.seeds is None and options.fresh is None:
+        return run_ci()
+    seeds = seeds_in(options.seeds) if options.seeds else fresh(options.fresh)
     if options.stock:
-        return run_stock_seeds(int(first), int(stop))
-    if colon:
-        return (run_flow_seeds if options.engine else run_seeds)(int(first), int(stop))
-    return run_one(int(first), verbose=options.verbose, engine=options.engine)
+        return run_stock_seeds(seeds)
+    said: Mapping[str, Any] = said_in(options)
+    case = Case(
+        seed=seeds[0],
+        engine=options.engine,
+        said=said,
+        schedule=schedule_in(options),
+        mutant=options.mutant,
+    )
+    if len(seeds) > 1:
+        cases = [replace(case, seed=seed, schedule=WHOLE) for seed in seeds]
+        return run_cases(cases, budget_s=SHRINK_IN_CI_S if options.shrink else 0.0)
+    if options.shrink:
+        print_shrunk(case, budget_s=4 * SHRINK_IN_CI_S)
+        return 1
+    return run_one(case, verbose=options.verbose)
 
 
 if __name__ == "__main__":

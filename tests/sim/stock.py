@@ -21,6 +21,7 @@ from raftflow.cluster.consensus.types import Role
 from tests.sim.checkers import require
 from tests.sim.network import Endpoint
 from tests.sim.node import TICK_S, SimNode
+from tests.sim.options import ANYWHERE, BETWEEN_NODES, Options
 from tests.sim.world import World
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ class StockNode(SimNode):
 
 def run_stock(seed: int) -> World:
     """Raises a Violation when stock breaks a promise. Liveness is not asked for."""
-    world = World(seed, node_class=StockNode)
+    options = Options(nodes=5 if seed % 4 == 3 else 3, faults=(*ANYWHERE, *BETWEEN_NODES))
+    world = World(seed, options=options, node_class=StockNode)
     try:
         world.strife()
         world.mend()

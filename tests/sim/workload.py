@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raftflow.cluster.consensus.types import NotLeader, Role
+from tests.sim.options import PAYLOADS
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 class Workload:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._rng = world.rng
+        self._rng = random.Random(f"clients of {world.seed}")
+        self._bytes, self._large, self._large_share = PAYLOADS[world.options.payloads]
         self._number = 0
         self.stopped = False
         world.clock.after(0.5, self._write)
@@ -25,7 +28,7 @@ class Workload:
         if self.stopped:
             return
         world, rng = self._world, self._rng
-        for node in world.running():
+        for node in world.running() if world.works else ():
             # Every node that believes to lead gets its clients: that is how a deposed one is tried.
             if node.core.role is Role.LEADER:
                 for _ in range(rng.choice((1, 1, 1, 2, 5))):
@@ -35,7 +38,8 @@ class Workload:
     def write(self, node: SimNode) -> None:
         self._number += 1
         rng = self._rng
-        size = 3000 if rng.random() < 0.02 else rng.randrange(40)
+        large = rng.random() < self._large_share
+        size = rng.randrange(self._large // 2, self._large) if large else rng.randrange(self._bytes)
         payload = bytes([rng.randrange(256)]) + b"%d" % self._number + bytes(size)
 
         def propose() -> None:
@@ -52,7 +56,7 @@ class Workload:
         if self.stopped:
             return
         nodes = self._world.running()
-        if nodes:
+        if nodes and self._world.works:
             self.read(self._rng.choice(nodes))
         self._world.clock.after(self._rng.uniform(0.01, 0.1), self._read)
 

@@ -13,16 +13,20 @@ from pysyncobj import syncobj as engine
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Role, Timing
 from tests.sim.checkers import Checks, require
-from tests.sim.clock import Clock
+from tests.sim.clock import BEGAN, Clock
 from tests.sim.nemesis import Nemesis
 from tests.sim.network import Network
 from tests.sim.node import SimNode
+from tests.sim.operator import Operator
+from tests.sim.options import SLOT_S, WHOLE, Options, Schedule
 from tests.sim.workload import Workload
 
+PLAIN = Options()
 MIN_ACKED = 200
 MIN_FAULTS = 10
-STRIFE_S = 12.0
-MORE_STRIFE = 3
+STRIFE_S = 10.0
+MORE_STRIFE_S = 0.5
+MOST_STRIFE_S = 120.0
 PEACE_S = 6.0
 
 
@@ -37,15 +41,20 @@ def real_time_afterwards() -> Iterator[None]:
 
 
 class World:
+    strife_s = STRIFE_S
+
     def __init__(
         self,
         seed: int,
         *,
-        size: int = 0,
+        options: Options = PLAIN,
+        schedule: Schedule = WHOLE,
         node_class: type[SimNode] = SimNode,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.seed = seed
+        self.options = options
+        self.schedule = schedule
         self.rng = random.Random(seed)
         self._tell = tell
         self.tells = tell is not None
@@ -53,21 +62,41 @@ class World:
         engine.monotonicTime = self.clock.read
         engine.random = random.Random(self.rng.getrandbits(64))
         self.timing = Timing()
-        self.segment_bytes = self.rng.choice((1500, 4000, 20_000)) + 4096
-        self.keep_entries = self.rng.choice((5, 20, 60))
-        count = size or self.rng.choice((3, 3, 3, 5))
+        self.segment_bytes = options.segment
+        self.keep_entries = options.snapshots
         self.only_processes_crash = node_class.only_processes_crash
-        self.names = list("abcdefg"[:count])
+        self.names = list("abcdefg"[: options.nodes])
         self.birth = Configuration(tuple(Member(name, name) for name in self.names))
         self.stats: Counter[str] = Counter()
-        self.network = Network(self.clock, self.rng, self.names)
-        self.checks = Checks(self.names)
+        self.peace_from: float | None = None
+        chance = random.Random(self.rng.getrandbits(64))
+        self.network = Network(self.clock, chance, self.names, bytes_per_s=options.bandwidth)
+        self.checks = Checks()
+        self._node_class = node_class
         self.nodes = {name: node_class(self, name) for name in self.names}
         self.checks.nodes = list(self.nodes.values())
 
     def start(self) -> None:
         for node in self.nodes.values():
             node.start()
+
+    def add_node(self, birth: Configuration) -> SimNode:
+        """One that is to join; it is not started."""
+        name = chr(ord("a") + len(self.nodes))
+        self.names.append(name)
+        self.network.add(name)
+        node = self.nodes[name] = self._node_class(self, name)
+        node.birth = birth
+        self.checks.nodes.append(node)
+        return node
+
+    def members(self) -> list[SimNode]:
+        """Those of the configuration that the leader goes by; without a leader, all."""
+        leader = self.leader()
+        if leader is None or self.only_processes_crash:
+            return list(self.nodes.values())
+        members = leader.core.configuration.configuration.members
+        return [self.nodes[member.id] for member in members]
 
     def running(self) -> list[SimNode]:
         return [node for node in self.nodes.values() if node.alive and not node.paused]
@@ -86,7 +115,7 @@ class World:
 
     def trace(self, what: str) -> None:
         if self._tell is not None:
-            self._tell(f"{self.clock.now - 1000:9.4f} {what}")
+            self._tell(f"{self.clock.now - BEGAN:9.4f} {what}")
 
     def run_for(self, seconds: float) -> None:
         self.clock.run_until(self.clock.now + seconds)
@@ -107,19 +136,36 @@ class World:
 
     def strife(self) -> None:
         self.start()
+        self.operator = Operator(self)
         self.nemesis = Nemesis(self)
         self.workload = Workload(self)
-        self.run_for(STRIFE_S)
-        for _ in range(MORE_STRIFE):
-            if not self.vacuous:
-                break
-            self.run_for(STRIFE_S / 2)
-        self.nemesis.stopped = self.workload.stopped = True
+        self.quarrel()
+        self.peace_from = self.clock.now
+        self.nemesis.stopped = self.workload.stopped = self.operator.stopped = True
+
+    def quarrel(self) -> None:
+        """Until enough has happened to prove something, or for as long as the schedule says."""
+        if self.schedule.until_s is not None:
+            self.run_for(self.schedule.until_s)
+            return
+        self.run_for(self.strife_s)
+        while self.vacuous and self.clock.now < BEGAN + MOST_STRIFE_S:
+            self.run_for(MORE_STRIFE_S)
 
     @property
     def vacuous(self) -> bool:
         """Too little happened to prove anything."""
         return self.checks.acked < MIN_ACKED or self.nemesis.effective.total() < MIN_FAULTS
+
+    @property
+    def slot(self) -> int:
+        """Which piece of the workload it is time for."""
+        return int((self.clock.now - BEGAN) / SLOT_S)
+
+    @property
+    def works(self) -> bool:
+        """Whether clients call now."""
+        return self.schedule.works_in(self.slot)
 
     def mend(self) -> None:
         self.trace("-- mend everything")
@@ -139,7 +185,8 @@ class World:
             within_s=PEACE_S,
             promise="a leader is found after the last fault",
         )
-        before, reads = self.checks.acked, dict.fromkeys(self.names, False)
+        before = self.checks.acked
+        reads = dict.fromkeys((node.name for node in self.members()), False)
 
         def clients() -> None:
             # What a transfer of leadership that is under way refuses, clients try again.
@@ -162,8 +209,8 @@ class World:
     def _one_leader_followed(self) -> bool:
         leader = self.leader()
         return leader is not None and all(
-            node.core.leader == leader.name for node in self.nodes.values()
+            node.core.leader == leader.name for node in self.members()
         )
 
     def _all_equal(self) -> bool:
-        return len({node.state for node in self.nodes.values()}) == 1
+        return len({node.state for node in self.members()}) == 1

@@ -13,7 +13,10 @@ STATE = {
     "leader": "n1",
     "term": 3,
     "nodes": [
-        {"id": "n1", **NODE, "role": "LEADER", "version": "0.1.0", "last_contact_ms": 12},
+        {
+            **{"id": "n1", **NODE, "role": "LEADER", "version": "0.3.0", "last_contact_ms": 12},
+            **{"member": "voter", "feature_level": 3, "incarnation": "0123abcd" * 4},
+        },
         {"id": "n2", **NODE, "connected": False, "last_contact_ms": None},
         {"id": "n3", **NODE, "connected": False},
     ],
@@ -34,10 +37,17 @@ def test_plain_status() -> None:
     assert error is None
     head, columns, *rows = output.splitlines()
     assert head == "cluster c1  leader n1  term 3  (as n2 sees it)"
-    assert columns.split()[:6] == ["NODE", "ROLE", "TERM", "COMMIT", "APPLIED", "LAG"]
-    assert rows[0].split() == ["n1", "LEADER", "3", "90", "89", "1", "12", "ms", "0.1.0", "-"]
+    assert columns.split()[:7] == ["NODE", "ROLE", "MEMBER", "TERM", "COMMIT", "APPLIED", "LAG"]
+    assert rows[0].split() == [
+        *("n1", "LEADER", "voter", "3", "90", "89", "1", "12", "ms", "0.3.0", "3", "0123abcd", "-"),
+    ]
     assert "lost" not in rows[1], "a node does not lose contact with itself"
     assert "lost" in rows[2]
+
+
+def test_what_is_under_way_with_the_members_is_said() -> None:
+    output, _ = status({**STATE, "pending_change": "n4 votes once it has the log"}, "plain")
+    assert output.splitlines()[1] == "pending: n4 votes once it has the log"
 
 
 def test_json_status_is_what_the_node_said() -> None:

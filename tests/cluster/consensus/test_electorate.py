@@ -40,7 +40,10 @@ def test_learners_and_strangers_count_nowhere() -> None:
 
 def test_a_voter_counts_on_the_disk_that_is_recorded() -> None:
     recorded = of("bc").put(Member("a", "", incarnation="old"))
-    electorate = Electorate(recorded, {"a": "new", "b": "seen"})
+    first_seen = {"a": "new"}
+    electorate = Electorate(recorded, first_seen)
+    assert electorate.counts("b", "another")  # nothing is known of it yet
+    first_seen["b"] = "seen"
     assert electorate.counts("a", "old")
     assert not electorate.counts("a", "new")
     assert not electorate.counts("a", "")

@@ -7,6 +7,7 @@ them: a memory of all histories and results, kept beside the engine and from its
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -83,8 +84,10 @@ class Life:
 
 
 class FlowChecks:
-    def __init__(self) -> None:
-        self.index = self.time_ms = 0
+    def __init__(self, tolerance_ms: int) -> None:
+        self._tolerance_ms = tolerance_ms  # how much log time may be wrong
+        self.index = self.time_ms = self.real_ms = 0
+        self.hurried = False  # all clocks were set forward, and nodes learn that one by one
         self.lives: dict[RunKey, Life] = {}
         self.past: dict[RunKey, Life] = {}  # of runs that were deleted
         self.blurred = 0  # runs that ended and were deleted in one entry: history never told
@@ -93,6 +96,8 @@ class FlowChecks:
         self._holders: dict[tuple[RunKey, int], list[str]] = {}  # all that a task ever had
         self._dropped: set[str] = set()  # tokens that ended with this entry
         self._leases: dict[str, int] = {}  # token -> log time before which it cannot be missed
+        self._granted: dict[str, tuple[int, int]] = {}  # token -> when, for how long
+        self._armed: dict[tuple[RunKey, cmd.TimerKind, int], tuple[int, int]] = {}
         self._children: dict[tuple[str, str, int], str] = {}
         self._delivered: set[tuple[RunKey, int]] = set()
         self._completions: dict[str, bytes] = {}
@@ -108,7 +113,11 @@ class FlowChecks:
             return  # another node was first; digests say that this one did the same
         require(batch.index == self.index + 1, "entries are applied in order", index=batch.index)
         self.index, self.time_ms = batch.index, batch.time_ms
+        self.real_ms = node.world.stamped.get((batch.index, batch.term), self.real_ms)
         changes = applied.changes
+        for (_, command), reply in zip(batch.commands, applied.replies, strict=True):
+            if isinstance(command, cmd.FireTimer) and isinstance(reply.answer, Done):
+                self._fired(command)  # before one is armed in its place
         for key in changes.deleted:
             self._delete(key)
         for key, event in changes.events:
@@ -121,6 +130,8 @@ class FlowChecks:
                 timers.pop((kind, sequence), None)
             else:
                 timers[kind, sequence] = timer.fire_at_ms
+                armed = (self.real_ms, timer.fire_at_ms - batch.time_ms)
+                self._armed[key, kind, sequence] = armed
         self.stats["held"] += sum(arrival is not None for arrival in changes.arrivals.values())
         self._dropped.clear()
         for effect in applied.effects:
@@ -251,6 +262,7 @@ class FlowChecks:
                 self._holders.setdefault(place, []).append(effect.token)
                 until_ms = batch.time_ms + effect.duration_ms
                 self._leases.setdefault(effect.token, until_ms)
+                self._granted.setdefault(effect.token, (self.real_ms, effect.duration_ms))
             case ef.DropLease():
                 held = self._held.pop((effect.run, effect.sequence), "")
                 require(held == effect.token, "what ends was held", effect=effect, held=held)
@@ -274,6 +286,7 @@ class FlowChecks:
             case cmd.ExpireLease(), Done():
                 left_ms = self._leases[command.token] - now_ms
                 require(left_ms <= 0, "no lease is missed early", command=command, left=left_ms)
+                self._not_before("no lease is missed early", self._granted[command.token])
                 require(
                     command.token in self._dropped, "a lease that is over ends nothing", c=command
                 )
@@ -286,6 +299,21 @@ class FlowChecks:
                 require(token in self._leases, "what is granted is held", token=token)
             case _:
                 pass
+
+    def _fired(self, command: cmd.FireTimer) -> None:
+        key = RunKey(command.namespace, command.workflow_id, command.run_id)
+        armed = self._armed[key, command.kind, command.sequence]
+        self._not_before("no timer fires early", armed)
+
+    def _not_before(self, promise: str, since: tuple[int, int]) -> None:
+        """What began then lasts so long, by the simulator's own time."""
+        if self.hurried:
+            return
+        began_ms, lasts_ms = since
+        took_ms = self.real_ms - began_ms
+        early_ms = lasts_ms - took_ms
+        allowed_ms = self._tolerance_ms + took_ms // 20  # clocks run fast, too
+        require(early_ms <= allowed_ms, promise, real_ms=took_ms, should_ms=lasts_ms)
 
     def _decided(self, command: cmd.CompleteDecision) -> None:
         """What the code decided stands right behind the history that it saw."""
@@ -331,6 +359,40 @@ class FlowChecks:
                 self._acked_signals.append(command.payload)
             case cmd.CompleteActivity(failed=False), Done():
                 self._acked_completions.append(command.lease_token)
+
+    # ---- what callers read -----------------------------------------------------------------------
+
+    def sight(self, key: RunKey) -> int:
+        """How many events a linearizable read that begins now must show, at least; -1: the run
+        need not be there. What any node has applied is committed, and a later read covers it."""
+        life = self.lives.get(key)
+        return -1 if life is None else len(life.events)
+
+    def on_read(self, key: RunKey, sight: int, length: int | None) -> None:
+        """``length`` None: there is no such run."""
+        self.stats["reads checked"] += 1
+        if length is None:
+            require(
+                sight < 0 or key in self.past,
+                "a read is not stale: what was there before it began is there",
+                run=key,
+                events=sight,
+            )
+            return
+        known = len((self.lives.get(key) or self.past[key]).events)
+        require(
+            sight <= length <= known,
+            "a read is not stale: what was there before it began is there",
+            run=key,
+            events=length,
+            before=sight,
+            now=known,
+        )
+
+    def on_history(self, key: RunKey, first: int, events: Sequence[ev.Event]) -> None:
+        """What one node tells of a run is what happened to it, as on any other."""
+        told = (self.lives.get(key) or self.past[key]).events[first - 1 : first - 1 + len(events)]
+        require(list(events) == told, "a history is the same on every node, for ever", run=key)
 
     # ---- at the end ------------------------------------------------------------------------------
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raftflow.engine import commands as cmd
+from raftflow.engine.ids import RunKey
 from raftflow.engine.rejections import Started
+from tests.sim.checkers import require
+from tests.sim.flow.calls import AGAIN, Failed
 from tests.sim.flow.programs import SIGNALS, TYPES, program
 
 if TYPE_CHECKING:
+    from tests.sim.flow.node import FlowNode
     from tests.sim.flow.world import FlowWorld
 
 CLIENTS = 4
 IDS = 24
+READS = 0.25  # of what they do
 
 
 class Clients:
     def __init__(self, world: FlowWorld) -> None:
         self._world = world
-        self._rng = world.rng
+        self._rng = random.Random(f"clients of {world.seed}")
         self._runs: list[tuple[str, str, str]] = []  # namespace, workflow id, run id
         self._actions: list[tuple[int, Callable[[], cmd.Command | None]]] = [
             (10, self._start),
@@ -43,6 +49,11 @@ class Clients:
         weights = [weight for weight, _ in self._actions]
         while not world.calm:
             await asyncio.sleep(rng.uniform(0.01, 0.25))
+            if not world.works:
+                continue
+            if rng.random() < READS:
+                await self._look()
+                continue
             command = rng.choices(self._actions, weights)[0][1]()
             if command is None:
                 continue
@@ -77,6 +88,62 @@ class Clients:
         runs = self._runs[-6:] if rng.random() < 0.6 else self._runs
         namespace, workflow_id, run_id = rng.choice(runs)
         return namespace, workflow_id, run_id if rng.random() < 0.3 else ""
+
+    # ---- reads -----------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """One read of one run, on any node."""
+        world, rng = self._world, self._rng
+        node = world.any_node()
+        if node is None or not self._runs:
+            return
+        key = RunKey(*rng.choice(self._runs[-6:] if rng.random() < 0.6 else self._runs))
+        try:
+            if rng.random() < 0.5:
+                await self._describe(node, key)
+            elif rng.random() < 0.8:
+                await self._history(node, key)
+            else:
+                await self._list(node, key.namespace)
+        except Failed as failed:
+            require(
+                not failed.reason or failed.reason in AGAIN,
+                "reads are answered",
+                run=key,
+                error=failed,
+            )
+
+    async def _describe(self, node: FlowNode, key: RunKey) -> None:
+        checks, calls = self._world.flow_checks, self._world.calls
+        sight = checks.sight(key)
+        try:
+            length = await calls.describe(node, key)
+        except Failed as failed:
+            if failed.reason != "WORKFLOW_NOT_FOUND":
+                raise
+            length = None
+        checks.on_read(key, sight, length)
+
+    async def _history(self, node: FlowNode, key: RunKey) -> None:
+        checks, calls = self._world.flow_checks, self._world.calls
+        sight, first = checks.sight(key), self._rng.choice((1, 1, 4))
+        try:
+            length, events = await calls.history(node, key, first)
+        except Failed as failed:
+            if failed.reason != "WORKFLOW_NOT_FOUND":
+                raise
+            checks.on_read(key, sight, None)
+        else:
+            checks.on_read(key, sight, length)
+            checks.on_history(key, first, events)
+
+    async def _list(self, node: FlowNode, namespace: str) -> None:
+        """A list is from the node's own store: it may be behind, but knows no other runs."""
+        checks = self._world.flow_checks
+        for key, length in await self._world.calls.list_runs(node, namespace):
+            checks.on_read(key, -1, length)
+
+    # ---- commands --------------------------------------------------------------------------------
 
     def _start(self) -> cmd.Command:
         world, rng = self._world, self._rng

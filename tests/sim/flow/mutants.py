@@ -9,10 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from raftflow.cluster.api.handlers import deletion, runs
+from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.clock import LogClock
+from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader import duties as duties_module
 from raftflow.cluster.leader.leases import Leases
 from raftflow.cluster.leader.outbox import Outbox
 from raftflow.cluster.leader.timers import Timers
+from raftflow.cluster.reads import Reads
+from raftflow.cluster.store.batch import WriteBatch
 from raftflow.engine import apply as apply_module
 from raftflow.engine import commands as cmd
 from raftflow.engine import events as ev
@@ -20,22 +26,53 @@ from raftflow.engine import transitions as tr
 from raftflow.engine.decide import activity as decide_activity
 from raftflow.engine.decide import lease as decide_lease
 from raftflow.engine.decide import message as decide_message
+from raftflow.engine.decide import plan
 from raftflow.engine.decide.context import DONE, Verdict, step_at
 from raftflow.engine.evolve import arrivals, moves
 from raftflow.engine.evolve import decision as evolve_decision
 from raftflow.engine.evolve import message as evolve_message
 from raftflow.engine.evolve import signal as evolve_signal
 from raftflow.engine.ids import TokenParts, format_token
-from raftflow.engine.rejections import Granted
+from raftflow.engine.rejections import Granted, Started
 from raftflow.engine.state import StepStatus, TaskState
 from tests.sim.mutants import Mutant
 
 FLOW_MUTANTS: list[Mutant] = []
 
+RULES = {
+    1: "results",
+    2: "signals",
+    3: "wake-ups",
+    4: "messages",
+    5: "fencing",
+    6: "takeover",
+    7: "callers",
+    8: "time",
+    9: "equality",
+}
+
+# What each checker is for, the bug that it must find, and the words in which it says so.
+CHECKERS = {
+    "lost start": ("a_doubtful_start_is_told_as_done", "an acknowledged start is kept"),
+    "double completion": ("a_result_is_recorded_twice", "a step gets one result"),
+    "overlapping leases": ("a_grant_is_not_fenced", "a task has one holder"),
+    "early timer": ("the_time_of_one_clock_is_believed", "no timer fires early"),
+    "lost timer": ("timers_of_the_present_are_lost", "every run comes to its end"),
+    "stale read": ("reads_do_not_ask_the_leader", "a read is not stale"),
+    "reordered signals": ("the_newest_signal_is_taken_first", "signals are taken once, the oldest"),
+    "forked history": ("one_node_tells_another_history", "a history is the same on every node"),
+    "equal digests": ("nodes_apply_differently", "states are equal at equal indexes"),
+    "wake-up invariant": ("a_result_wakes_nobody", "a run keeps its invariants"),
+}
+
+
+def _add(row: int, name: str, target: Any, attribute: str, replacement: Any) -> None:
+    FLOW_MUTANTS.append(Mutant(name, row, target, attribute, replacement, layer=RULES[row]))
+
 
 def mutant(row: int, target: Any, attribute: str) -> Callable[[Any], Any]:
     def register(replacement: Any) -> Any:
-        FLOW_MUTANTS.append(Mutant(replacement.__name__, row, target, attribute, replacement))
+        _add(row, replacement.__name__, target, attribute, replacement)
         return replacement
 
     return register
@@ -46,7 +83,7 @@ def entry_of(row: int, target: Any, attribute: str, key: Any) -> Callable[[Any],
 
     def register(replacement: Any) -> Any:
         table = {**getattr(target, attribute), key: replacement}
-        FLOW_MUTANTS.append(Mutant(replacement.__name__, row, target, attribute, table))
+        _add(row, replacement.__name__, target, attribute, table)
         return replacement
 
     return register
@@ -105,6 +142,12 @@ def a_signal_is_taken_twice(rec: Any, run: Any, body: Any) -> None:
     if taken is not None:
         run.signals = dict(sorted({**run.signals, taken.event_id: taken}.items()))
         rec.changes.signals[run.key, taken.event_id] = taken
+
+
+@mutant(2, plan._Untaken, "__init__")
+def the_newest_signal_is_taken_first(self: Any, run: Any) -> None:
+    self._rest = reversed(run.signals.values())
+    self._passed = {}
 
 
 # -- 3: no open run without a wake-up source
@@ -269,3 +312,64 @@ def the_old_office_goes_on(self: Any) -> None:
         self._office.cancel()
         self._office = None
     self._horizon_ms = 1 << 60
+
+
+# -- 7: what callers are told is so
+
+
+@mutant(7, runs, "execute")
+async def a_doubtful_start_is_told_as_done(node: Any, command: Any) -> Any:
+    try:
+        return await original_execute(node, command)
+    except (ApiError, Unavailable):
+        if not isinstance(command, cmd.StartRun):
+            raise
+        return Started(command.run_id, started=True)
+
+
+original_execute = runs.execute
+
+
+@mutant(7, Reads, "linearizable")
+async def reads_do_not_ask_the_leader(self: Any) -> int:
+    return int(self._replica.applied_index)
+
+
+@mutant(7, deletion, "_older")
+async def a_delete_leaves_older_runs(*_arguments: Any) -> list[str]:
+    return []
+
+
+# -- 8: log time is the time of a majority
+
+
+@mutant(8, LogClock, "_median_us")
+def the_time_of_one_clock_is_believed(self: Any, mono: int) -> int:
+    return max(self._wall_us(), *(mono + offset for offset in self._offsets_us.values()), 0)
+
+
+# -- 9: nodes are equal
+
+
+@entry_of(9, moves, "OF_RUN", ev.StepFailed)
+def nodes_apply_differently(rec: Any, run: Any, body: Any) -> None:
+    """What a process remembers gets into the state."""
+    _failed.append(None)
+    original_failed(rec, run, replace(body, error=f"{body.error} {len(_failed)}"))
+
+
+_failed: list[None] = []
+original_failed = moves.OF_RUN[ev.StepFailed]
+
+
+@mutant(9, WriteBatch, "merge")
+def one_node_tells_another_history(self: Any, later: Any) -> None:
+    """The digest is right, what is written is not: an event that shares its transaction with
+    those before it gets the record of the one before."""
+    if self.events and later.events:
+        number, _ = later.events[0]
+        later.events[0] = (number, self.events[-1][1])
+    original_merge(self, later)
+
+
+original_merge = WriteBatch.merge

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
-from raftflow.cluster.consensus import driver
+from raftflow.cluster.consensus import types
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.types import NotLeader, Proposed, Role, SnapshotManifest
 from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, Dispatch
@@ -27,6 +28,7 @@ from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch
 from raftflow.engine.effects import SendMessage
 from raftflow.raftlog.journal import LogEntry
+from tests.sim.flow.edge import Edge
 from tests.sim.flow.loop import SimLoop
 from tests.sim.flow.store import Disk, SimReplica, SimStore
 from tests.sim.node import SimNode
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 CHANNEL = b"channel:"
 EPOCH_US = 1_700_000_000_000_000
-LEADER_WAIT_MS = 1_500
 AT_ONCE = 8  # entries applied in one turn
 METRICS = Metrics()  # nobody reads them
 
@@ -101,6 +102,7 @@ class SimConsensus:
             raise NotLeader(None)
         proposed = node.core.propose(payload)
         node.world.checks.on_propose(node, proposed, payload)
+        node.world.stamped[proposed.index, proposed.term] = int(node.world.clock.now * 1_000)
         node.loop.call_soon(node.core.tick)
         return proposed
 
@@ -113,9 +115,9 @@ class SimConsensus:
             async with asyncio.timeout(timeout_ms / 1_000):
                 index = await answer
         except TimeoutError as error:
-            raise driver.Unavailable("no read index in time") from error
+            raise types.Unavailable("no read index in time") from error
         if index is None:
-            raise driver.Unavailable("the leader could not confirm that it leads")
+            raise types.Unavailable("the leader could not confirm that it leads")
         return int(index)
 
     async def transfer_leadership(self, to: str | None) -> bool:
@@ -132,7 +134,6 @@ class FlowNode(SimNode):
         super().__init__(world, name)
         self.store_disk = Disk()
         self.state = self.durable = self.store_disk.written  # type: ignore[assignment]
-        self.skew_ms = self.rng.randrange(-200, 200)
         self.apply_lag_s = 0.001
         self.links: dict[str, SimLink] = {}
         self.loop: SimLoop
@@ -157,22 +158,29 @@ class FlowNode(SimNode):
         self.consensus = consensus = SimConsensus(self)
         self.clock = LogClock(
             voters=len(world.names),
-            monotonic_us=lambda: int(clock.now * 1_000_000),
-            wall_us=lambda: EPOCH_US + int(clock.now * 1_000_000) + self.skew_ms * 1_000,
+            monotonic_us=lambda: int(clock.read() * 1_000_000),
+            wall_us=lambda: EPOCH_US + int(clock.read() * 1_000_000) + self.skew_ms * 1_000,
         )
         self.exchange = ClockExchange(consensus=consensus, clock=self.clock)  # type: ignore[arg-type]
         self.watch = LeaderWatch()
         shared: dict[str, Any] = {"consensus": consensus, "node_id": self.name}
         replica: Any = self.replica
+        patience: dict[str, Any] = {"leader_wait_ms": world.config.leader_wait_ms}
         store: Any = SimStore(
             self.store_disk, self.replica.settle, lambda: self.rng.uniform(0.0005, 0.01)
         )
+        self.store = store
         self.proposer = Proposer(clock=self.clock, limits=world.limits, **shared)
         self.forwarder = Forwarder(
-            proposer=self.proposer, watch=self.watch, leader_wait_ms=LEADER_WAIT_MS, **shared
+            proposer=self.proposer,
+            watch=self.watch,
+            **patience,
+            **shared,
         )
         self.reads = Reads(
-            consensus=shared["consensus"], replica=replica, leader_wait_ms=LEADER_WAIT_MS
+            consensus=shared["consensus"],
+            replica=replica,
+            **patience,
         )
         self.duties = Duties(
             node_id=self.name,
@@ -192,7 +200,7 @@ class FlowNode(SimNode):
             watch=self.watch,
             sink=self.duties,
             limits=world.limits,
-            leader_wait_ms=LEADER_WAIT_MS,
+            **patience,
             lease_ms=world.lease_ms,
             decision_timeout_ms=world.decision_timeout_ms,
             **shared,
@@ -215,6 +223,20 @@ class FlowNode(SimNode):
         channel.on_down(self.duties.on_peer_down)
         self.world.ghosts.listen(self.proposer)
         self.exchange.start()
+        self.edge = Edge(self._services())
+
+    def _services(self) -> NodeServices:
+        return NodeServices(
+            config=self.world.config,
+            forwarder=self.forwarder,
+            reads=self.reads,
+            dispatch=self.dispatch,
+            replica=self.replica,  # type: ignore[arg-type]
+            store=self.store,
+            consensus=self.consensus,  # type: ignore[arg-type]
+            metrics=METRICS,
+            clock=self.clock,
+        )
 
     def kill(self, *, power: bool) -> None:
         super().kill(power=power)
@@ -324,9 +346,9 @@ class FlowNode(SimNode):
     # ---- calls -----------------------------------------------------------------------------------
 
     def serve(self, call: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Run a call's coroutine in this process; `done` hears of its task."""
+        """Begin a call's task in this process; `done` hears of its end."""
 
         def begin() -> None:
-            self.loop.create_task(call()).add_done_callback(done)
+            call().add_done_callback(done)
 
         self._now_or_later(lambda: self.loop.enter(begin))

@@ -258,7 +258,7 @@ class Replay:
         )
 
     def _pause(self, rng: random.Random, _generation: int) -> None:
-        self.all([self.timer(rng.choice((0, 30, 300, 1_500)))])
+        self.all([self.timer(rng.choice((0, 30, 300, 1_500, 7_000)))])
 
     def _wait(self, rng: random.Random, _generation: int) -> None:
         """For a signal, but not for ever."""

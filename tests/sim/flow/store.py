@@ -20,17 +20,20 @@ from raftflow.cluster.store import (
     TaskPage,
     WriteBatch,
     duties,
+    lists,
 )
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.connection import build
 from raftflow.cluster.store.readers import applied_state
+from raftflow.cluster.store.store import MAX_RUNS_OF_ONE_ID
+from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
 from raftflow.cluster.store.writer import _write_rows
 from raftflow.cluster.working_set import CacheBounds, HotSet, keys_of
 from raftflow.engine.apply import Applied, apply, touched_keys
 from raftflow.engine.commands import Batch
 from raftflow.engine.digest import roll
 from raftflow.engine.ids import RunKey, WorkflowKey
-from raftflow.engine.state import Catalog, Run, TimerRow
+from raftflow.engine.state import Catalog, Run, Signal, TimerRow
 from raftflow.raftlog.journal import LogEntry
 
 PATH = "state.db"
@@ -105,6 +108,35 @@ class SimStore:
     async def oldest_request_ms(self) -> int | None:
         await asyncio.sleep(self._hold())
         return duties.oldest_request_ms(self._disk.db)
+
+    # ---- what handlers ask -----------------------------------------------------------------------
+
+    async def list_runs(self, wanted: RunFilter) -> RunPage:
+        db = await self._settled()
+        return lists.list_runs(db, wanted, applied_state(db).index)
+
+    async def runs_of(
+        self, workflow: WorkflowKey, cursor: str = ""
+    ) -> tuple[list[RunSummary], str]:
+        return lists.runs_of(await self._settled(), workflow, cursor, MAX_RUNS_OF_ONE_ID)
+
+    async def run_ids_of(self, workflow: WorkflowKey) -> list[str]:
+        return lists.run_ids_of(await self._settled(), workflow)
+
+    async def signals_of(self, key: RunKey) -> list[Signal]:
+        aggregates = Aggregates(PATH, await self._settled())
+        run_no = aggregates.run_no(key)
+        return [] if run_no is None else aggregates.signals(run_no)
+
+    async def events(self, key: RunKey, *, start: int = 1, limit: int) -> list[bytes]:
+        aggregates = Aggregates(PATH, await self._settled())
+        run_no = aggregates.run_no(key)
+        return [] if run_no is None else aggregates.events(run_no, start, limit)
+
+    async def _settled(self) -> sqlite3.Connection:
+        await asyncio.sleep(self._hold())
+        self._settle()
+        return self._disk.db
 
 
 class SimReplica:

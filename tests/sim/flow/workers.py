@@ -4,33 +4,29 @@ sometimes nonsense. In peace they do what they are told."""
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from functools import partial
+import random
 from typing import TYPE_CHECKING, Any
 
-from raftflow.cluster.dispatch import ACTIVITY, DECISION, Poll, Task
-from raftflow.cluster.errors import LeaseLost
+from raftflow.cluster.dispatch import ACTIVITY, DECISION, Poll
 from raftflow.engine import commands as cmd
 from raftflow.engine.describe import ActivityTask, DecisionTask
-from raftflow.engine.rejections import Done
 from tests.sim.checkers import Violation
 from tests.sim.flow.calls import Failed
 from tests.sim.flow.programs import Nondeterminism, Replay
+from tests.sim.flow.speech import Task
 
 if TYPE_CHECKING:
-    from tests.sim.flow.node import FlowNode
     from tests.sim.flow.world import FlowWorld
 
 DECIDERS = 6
 DOERS = 9
-POLL_MS = 900
 QUEUE = "default"
 
 
 class Workers:
     def __init__(self, world: FlowWorld) -> None:
         self._world = world
-        self._rng = world.rng
+        self._rng = random.Random(f"workers of {world.seed}")
         self._old: list[cmd.CompleteDecision | cmd.CompleteActivity] = []
         for number in range(DECIDERS):
             world.spawn(self._work(f"decider{number}", DECISION, _its(world.namespaces, number)))
@@ -54,9 +50,8 @@ class Workers:
                 request_id=rng.choice((request_id, request_id, "")),
                 most=rng.choice((1, 1, 3)),
             )
-            poll = partial(_poll, kind=kind, poll=asked)
             try:
-                tasks = await world.calls.ask(node, poll, timeout_s=1.5)
+                tasks = await world.calls.poll(node, kind, asked)
             except Failed:
                 await asyncio.sleep(rng.uniform(0.01, 0.1))
                 continue
@@ -159,11 +154,10 @@ class Workers:
             if not beats or node is None:
                 continue
             details = rng.choice((None, b"%d" % int(takes_s * 100)))
-            beat = partial(_beat, task=task, worker=worker, details=details)
             try:
-                await world.calls.ask(node, beat, timeout_s=1.0)
+                await world.calls.beat(node, task, worker, details)
             except Failed as failure:
-                if isinstance(failure.cause, LeaseLost) and rng.random() < 0.5:
+                if failure.reason == "LEASE_LOST" and rng.random() < 0.5:
                     return False
         await asyncio.sleep(takes_s)
         return True
@@ -201,9 +195,7 @@ class Workers:
                 most=rng.choice((1, 2)),
             )
             try:
-                tasks = await world.calls.ask(
-                    node, partial(_complete, command=command, poll=poll), timeout_s=2.0
-                )
+                tasks = await world.calls.complete(node, command, poll)
             except Failed:
                 pass
             else:
@@ -214,26 +206,3 @@ class Workers:
 def _its(namespaces: list[str], number: int) -> str:
     """One in three works for the last namespace."""
     return namespaces[-1 if number % 3 == 2 else 0]
-
-
-def _beat(node: FlowNode, *, task: ActivityTask, worker: str, details: bytes | None) -> Any:
-    return node.dispatch.heartbeat(task.namespace, task.workflow_id, task.token, worker, details)
-
-
-def _poll(node: FlowNode, *, kind: Any, poll: Poll) -> Any:
-    dispatch = node.dispatch
-    ask = dispatch.poll_decision if kind == DECISION else dispatch.poll_activity
-    return ask(poll, timeout_ms=POLL_MS)
-
-
-async def _complete(
-    node: FlowNode, *, command: cmd.CompleteDecision | cmd.CompleteActivity, poll: Poll
-) -> list[Task]:
-    async def complete(eager: cmd.EagerPoll) -> tuple[str, ...]:
-        answer = await node.forwarder.execute(replace(command, eager=eager))
-        node.world.flow_checks.told(command, answer)
-        return answer.handed if isinstance(answer, Done) else ()
-
-    if isinstance(command, cmd.CompleteDecision):
-        return await node.dispatch.eager_activity(poll, complete)
-    return await node.dispatch.eager_decision(poll, complete)

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.working_set import CacheBounds
 from raftflow.engine import commands as cmd
@@ -34,16 +35,17 @@ from tests.sim.flow.loop import SimLoop, fatal
 from tests.sim.flow.node import FlowNode
 from tests.sim.flow.workers import Workers
 from tests.sim.nemesis import Nemesis
-from tests.sim.world import PEACE_S, World
+from tests.sim.options import CLOCKS, WHOLE, Options, Schedule
+from tests.sim.world import PEACE_S, PLAIN, World
 from tests.support.engine_world import world_problems
 
-STRIFE_S = 5.0
-MORE_STRIFE = 3
+STRIFE_S = 3.0
 MIN_ENDED = 10
-MIN_FAULTS = 5
 END_S = 90.0
 PATIENCE_S = 0.5
+CONFIG = Config(leader_wait_ms=1_500)  # what handlers ask for
 JUMP_MS = 5_000
+SAMPLES_LATE_MS = 3_000  # what links hold back makes the clocks of others look late
 
 
 @contextmanager
@@ -53,21 +55,33 @@ def seeded_ids(rng: random.Random) -> Iterator[None]:
         patch.object(
             secrets, "token_hex", lambda size: f"{rng.getrandbits(8 * size):0{2 * size}x}"
         ),
+        patch.object(secrets, "randbits", rng.getrandbits),
         patch.object(uuid, "uuid4", lambda: uuid.UUID(int=rng.getrandbits(128))),
     ):
         yield
 
 
 class FlowWorld(World):
+    strife_s = STRIFE_S
     nodes: dict[str, FlowNode]  # type: ignore[assignment]
 
-    def __init__(self, seed: int, *, tell: Callable[[str], None] | None = None) -> None:
-        self.flow_checks = FlowChecks()
-        super().__init__(seed, size=5 if seed % 8 == 7 else 3, node_class=FlowNode, tell=tell)
+    def __init__(
+        self,
+        seed: int,
+        *,
+        options: Options = PLAIN,
+        schedule: Schedule = WHOLE,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        skew_ms, _ = CLOCKS[options.clocks]
+        self.flow_checks = FlowChecks(2 * skew_ms + SAMPLES_LATE_MS)
+        self.stamped: dict[tuple[int, int], int] = {}  # index, term -> when it was proposed
+        super().__init__(seed, options=options, schedule=schedule, node_class=FlowNode, tell=tell)
         rng = self.rng
         self.cache = CacheBounds(
             runs=rng.choice((3, 40, 1_000)), run_bytes=1 << 30, requests=rng.choice((2, 1_000))
         )
+        self.config = CONFIG
         self.limits = Limits()
         if rng.random() < 0.2:
             self.limits = Limits(max_history_events=rng.choice((30, 60)), max_untaken_signals=4)
@@ -141,11 +155,8 @@ class FlowWorld(World):
         self.start()
         self.nemesis = Nemesis(self)
         self.loop.enter(lambda: (Clients(self), Workers(self)))
-        self.run_for(STRIFE_S)
-        for _ in range(MORE_STRIFE):
-            if not self.vacuous:
-                break
-            self.run_for(STRIFE_S / 2)
+        self.quarrel()
+        self.peace_from = self.clock.now
         self.nemesis.stopped = self.ghosts.stopped = self.calm = True
 
     @property
@@ -155,12 +166,12 @@ class FlowWorld(World):
 
     @property
     def vacuous(self) -> bool:
-        return self.ended < MIN_ENDED or self.nemesis.effective.total() < MIN_FAULTS
+        return self.ended < MIN_ENDED or super().vacuous
 
     def mend(self) -> None:
         super().mend()
         for node in self.nodes.values():
-            node.skew_ms = node.rng.randrange(-100, 100)
+            node.skew_ms = node.usual_skew_ms
             node.apply_lag_s = 0.001
 
     # ---- peace -----------------------------------------------------------------------------------
@@ -205,6 +216,7 @@ class FlowWorld(World):
 
     def _let_time_pass(self) -> None:
         """Nobody works, and long pauses may be ahead: all clocks are set forward."""
+        self.flow_checks.hurried = True
         for node in self.nodes.values():
             node.skew_ms += JUMP_MS
 

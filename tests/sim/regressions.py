@@ -1,0 +1,9 @@
+"""Runs that failed once. CI tries each before anything else.
+
+A run is a function of its seed and of the code: these keep what they were about only roughly, and
+the test that came with the fix keeps it exactly. Add what `--shrink` printed, and why it failed.
+"""
+
+from tests.sim.cases import Case
+
+REGRESSIONS: tuple[Case, ...] = ()
