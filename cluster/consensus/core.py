@@ -784,14 +784,18 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_pre_vote(self, node: Node, message: Message) -> None:
         now = engine.monotonicTime()
-        granted = not self.abstaining and would_vote(
-            asked_term=message["term"],
-            own_term=self.__raftCurrentTerm,
-            candidate_log=(message["last_log_term"], message["last_log_index"]),
-            own_log=(self._journal.last_term, self._journal.last_index),
-            hears_leader=self.__raftState == LEADER
-            or now - self._leader_contact < self._election_min,
-        ) and not self._disowns(node.id)
+        granted = (
+            not self.abstaining
+            and would_vote(
+                asked_term=message["term"],
+                own_term=self.__raftCurrentTerm,
+                candidate_log=(message["last_log_term"], message["last_log_index"]),
+                own_log=(self._journal.last_term, self._journal.last_index),
+                hears_leader=self.__raftState == LEADER
+                or now - self._leader_contact < self._election_min,
+            )
+            and not self._disowns(node.id)
+        )
         reply = {
             "type": "pre_vote_reply",
             "term": self.__raftCurrentTerm,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from dev_cluster import HttpError, call, wait_for, workflow_path
 from node_processes import Load, Nodes, nodes_in
+
+GUIDE = Path(__file__).parents[2] / "docs" / "operating.md"
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -141,6 +144,48 @@ def test_two_adds_at_once_both_come_about(three: Nodes) -> None:
         for each in adding:
             assert each.result(90).returncode == 0, each.result().stderr
     three.wait_settled("n1", "n2", "n3", "n4", "n5")
+
+
+def test_the_commands_of_the_guide_do_what_it_says(nodes: Nodes) -> None:
+    """Those of docs/operating.md, in their order, with the addresses of this machine."""
+    nodes.bear("n1", "n2", "n3", arguments=("--cluster-id", "shop"))
+    add, serve, remove, replace = commands_of("Changing members")
+    (rebuild,) = commands_of("A node lost its disk")
+    with Load(nodes) as load, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(nodes.cli, *translated(nodes, add))
+        nodes["n4"].start(*options(translated(nodes, serve), but=("--node-id", "--data-dir")))
+        assert adding.result(90).rstrip().endswith("n4 votes")
+        assert "n1 is removed" in nodes.cli(*translated(nodes, remove))
+        assert nodes["n1"].ended()[0] == 78
+        nodes["n6"].start(*joining(nodes, "n6", "n2", "n3", "n4"))
+        nodes.cli(*translated(nodes, replace))
+        nodes.wait_settled("n3", "n4", "n6")
+        nodes["n3"].stop()
+        words = [str(nodes["n3"].data) if "/" in word else word for word in rebuild.split()[1:]]
+        nodes.cli(*words, "--yes")
+        # With the command line of its birth, most of whose nodes are gone.
+        nodes["n3"].start("--peers", nodes.peers("n1", "n2", "n3"), "--cluster-id", "shop")
+        nodes.wait_settled("n3", "n4", "n6")
+    nothing_lost(nodes, load)
+    states_agree(nodes)
+
+
+def commands_of(section: str) -> list[str]:
+    text = GUIDE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```\n(.*?)```", text, re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("raftflow ")]
+
+
+def translated(nodes: Nodes, command: str) -> list[str]:
+    return re.sub(
+        r"10\.0\.0\.(\d):9233", lambda found: nodes[f"n{found[1]}"].raft, command
+    ).split()[1:]
+
+
+def options(words: list[str], *, but: tuple[str, ...]) -> list[str]:
+    pairs = zip(words[1::2], words[2::2], strict=True)
+    return [word for pair in pairs if pair[0] not in but for word in pair]
 
 
 # ---- what is refused ----------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Crash states of a whole data directory, each recovered for real. Run under the disk shim:
 
     python tests/support/crash_campaign.py live FOLDER SEED       record one history
-    python tests/support/crash_campaign.py judge FOLDER SEED CUTS STATES
+    python tests/support/crash_campaign.py judge FOLDER SEED CUTS STATES [FORGOTTEN]
         lay out what each power loss may leave, start on it, and check what is found; the recoveries
-        are recorded, too, and lose power themselves
+        are recorded, too, and lose power themselves. FORGOTTEN: as if files of this pattern had
+        never been synced; it ends with the first problem
 
 Prints one line of JSON: how much was tried, and what was found wrong.
 """
@@ -17,16 +18,17 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from random import Random
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
-import crash_node
-import structlog
-from crash_node import Found, Truth
-from disk_shim import Change, changes
-from disk_states import DiskModel, Files, cuts, lay_out
+import crash_node  # noqa: E402
+import structlog  # noqa: E402
+from crash_node import Found, Truth  # noqa: E402
+from disk_shim import Change, changes  # noqa: E402
+from disk_states import DiskModel, Files, cuts, lay_out  # noqa: E402
 
 RECOVERY_CUTS = 3  # a recovery in so many is itself cut short, at so many places
 RECOVERY_EVERY = 6
@@ -66,9 +68,8 @@ def problems(found: Found, promises: Promises, truth: Truth) -> list[str]:
     wrong = []
     if promises.voted[0] > found.term:
         wrong.append(f"voted in term {promises.voted[0]}, found term {found.term}")
-    elif promises.voted[0] == found.term and promises.voted[1] != "-":
-        if found.voted_for != promises.voted[1]:
-            wrong.append(f"voted for {promises.voted[1]}, found {found.voted_for}")
+    elif promises.voted[0] == found.term and promises.voted[1] not in ("-", found.voted_for):
+        wrong.append(f"voted for {promises.voted[1]}, found {found.voted_for}")
     if found.stored_index < promises.checkpointed:
         wrong.append(
             f"checkpointed {promises.checkpointed}, the state ends at {found.stored_index}"
@@ -182,10 +183,16 @@ def same(one: Found, other: Found) -> bool:
     )
 
 
-async def judge(folder: Path, seed: int, cut_count: int, states: int) -> Summary:
+async def judge(
+    folder: Path, seed: int, cut_count: int, states: int, forgotten: str = ""
+) -> Summary:
     rng = Random(seed)
     truth = await crash_node.truth_of(pickle.loads((folder / "log").read_bytes()), folder)
-    made = list(changes(folder / "trace"))
+    made = [
+        change
+        for change in changes(folder / "trace")
+        if not (change.kind in ("sync", "syncdir") and fnmatch(change.path, forgotten))
+    ]
     judge = Judge(folder, truth, rng)
     model, promises, at = DiskModel(), Promises(), 0
     for cut in cuts(made, rng, cut_count):
@@ -215,7 +222,7 @@ def main(arguments: Sequence[str]) -> None:
     if verb == "live":
         print(json.dumps({"entries": asyncio.run(live(Path(folder), int(seed)))}))
         return
-    summary = asyncio.run(judge(Path(folder), int(seed), int(rest[0]), int(rest[1])))
+    summary = asyncio.run(judge(Path(folder), int(seed), int(rest[0]), int(rest[1]), *rest[2:]))
     print(
         json.dumps(
             {

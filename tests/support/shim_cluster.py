@@ -86,7 +86,7 @@ class ShimCluster:
     def log(self, name: str) -> str:
         return (self.logs / f"{name}.log").read_text(errors="replace")
 
-    # ---- asking -----------------------------------------------------------------------------------
+    # ---- asking ---
 
     def health(self, name: str) -> dict[str, Any]:
         try:
