@@ -11,10 +11,9 @@ import pytest
 from consensus_nodes import Cluster, cluster, propose_all
 from eventually import eventually
 
-from raftflow.cluster.consensus.types import Unavailable
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
-from raftflow.cluster.consensus.types import NotLeader, Role, Timing
+from raftflow.cluster.consensus.types import NotLeader, Role, Timing, Unavailable
 
 
 def numbered(count: int, start: int = 0) -> list[str]:
