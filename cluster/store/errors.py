@@ -71,3 +71,8 @@ def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
     return StoreIOError(
         path, problem, "check the disk, then start the node again; if it goes on, " + _FETCH
     )
+
+
+def senseless(path: str, error: Exception) -> StoreDamaged:
+    """A column holds what is never written."""
+    return StoreDamaged(path, f"a row makes no sense: {error}", _FETCH)

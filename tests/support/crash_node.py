@@ -2,7 +2,8 @@
 
 `live` makes a history: it votes, appends, applies, checkpoints, compacts, installs a copy of
 another node over entries that nobody committed, and goes on; each promise is marked in the trace of
-the shim at the moment when it is made. `recover` does with a directory what a start of the node does.
+the shim at the moment when it is made. `recover` does with a directory what a start of the node
+does.
 """
 
 from __future__ import annotations
