@@ -18,7 +18,7 @@ import structlog
 
 from raftflow.cluster.background import spawn
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
-from raftflow.cluster.digest_ring import DigestRing
+from raftflow.cluster.digest_ring import MARK_EVERY, DigestRing
 from raftflow.engine.commands import RELEASE_0_3
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
@@ -28,8 +28,6 @@ TOLD_METHOD = "digest"
 ASKED_METHOD = "digest.at"
 FIRST_METHOD = "digest.first"
 PERIOD_S = 0.25
-# Releases before 0.3 keep the digests of every so many entries only.
-MARK_EVERY = 64
 _ASK_TIMEOUT_MS = 300
 _ASK_AGAIN_S = (0.0, 0.05, 0.15)
 

@@ -252,10 +252,10 @@ class Node:
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
         self.metrics.outbox_pending.set_function(lambda: self.duties.outbox.pending)
-        for invariant in INVARIANTS:  # a series that is absent cannot be watched
-            self.metrics.invariant_violations.labels(invariant)
         self.metrics.digest_compared.set_function(lambda: self.digests.compared_index)
         self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
+        for invariant in INVARIANTS:  # a series that is absent cannot be watched
+            self.metrics.invariant_violations.labels(invariant)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -269,10 +269,10 @@ class Node:
             consensus=self.consensus,
             metrics=self.metrics,
             clock=self.clock,
-            checks=self.checks,
             levels=self.levels,
             members=self.members,
             digests=self.digests,
+            checks=self.checks,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
         )

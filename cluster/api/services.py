@@ -173,10 +173,10 @@ class NodeServices:
     consensus: Consensus
     metrics: Metrics
     clock: Clock
-    checks: Checks
     levels: Levels
     members: Members
     digests: Digests
+    checks: Checks
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -274,14 +274,14 @@ SHAPES: Mapping[str, Schema] = {
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
+        feature_level=_OPTIONAL_COUNT,
+        incarnation=_OPTIONAL_TEXT,
         clock_skew_ms={"type": ["integer", "null"]},
         peers={"type": ["object", "null"], "description": "Its setting `peers`: id to address."},
         invariants={
             "type": ["object", "null"],
             "description": "What its background checks looked at, and the first that do not hold.",
         },
-        feature_level=_OPTIONAL_COUNT,
-        incarnation=_OPTIONAL_TEXT,
     ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT

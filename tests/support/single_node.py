@@ -433,10 +433,10 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         consensus=node,
         metrics=Metrics(),
         clock=node,
-        checks=node,
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        checks=node,
         hosted_types=frozenset({"Hosted"}),
     )
 

@@ -240,10 +240,10 @@ def _row(
         "snapshot_age_seconds": report.get("snapshot_age_seconds"),
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
+        "feature_level": info.feature_level,
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),
-        "feature_level": info.feature_level,
         "connected": bool(info.connected),
     }
 
