@@ -74,5 +74,5 @@ def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
 
 
 def senseless(path: str, error: Exception) -> StoreDamaged:
-    """A column holds what is never written."""
-    return StoreDamaged(path, f"a row makes no sense: {error}", _FETCH)
+    """The file holds what is never written."""
+    return StoreDamaged(path, f"what is in it makes no sense: {error}", _FETCH)

@@ -28,7 +28,10 @@ class BadRecord(ValueError):
 
 
 def unframe(record: bytes) -> bytes:
-    """The payload of exactly one record. Raises BadRecord."""
+    """The payload of exactly one record. Raises BadRecord, also for what is not even bytes: a
+    damaged row may have lost its type."""
+    if not isinstance(record, bytes):
+        raise BadRecord(f"a value of type {type(record).__name__} is no record")
     if len(record) < HEADER_BYTES:
         raise BadRecord(f"{len(record)} bytes are no record")
     length, checksum = HEADER.unpack_from(record)

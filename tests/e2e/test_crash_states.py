@@ -18,7 +18,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CAMPAIGN = Path(disk_shim.__file__).with_name("crash_campaign.py")
-# `make soak`: CRASH_CUTS=2000 CRASH_SEEDS=10
+# `make campaigns` takes more of both.
 CUTS = int(os.environ.get("CRASH_CUTS", "50"))
 SEEDS = int(os.environ.get("CRASH_SEEDS", "1"))
 

@@ -228,7 +228,8 @@ def follower() -> tuple[Core, Journal, HardState, Surroundings]:
     return core, journal, hard_state, around
 
 
-LEADERS = {"append_entries"}  # from whoever was elected, also by members not known here yet
+# From whoever stands for election or was elected, also by members that are not known here yet.
+LEADERS = {"append_entries", "request_vote"}
 
 
 def deliver(core: Core, sender: str, data: bytes, *, but: Collection[str] = ()) -> None:
@@ -243,8 +244,9 @@ def deliver(core: Core, sender: str, data: bytes, *, but: Collection[str] = ()) 
 @fuzzed()
 @given(st.lists(PEER_MESSAGES, max_size=12), st.sampled_from(["n4", "", "n1"]))
 def test_whoever_is_no_member_changes_nothing(sent: Sequence[bytes], sender: str) -> None:
-    """Raft takes entries of a leader that it does not know as a member (it may be behind): who may
-    connect at all is the handshake's to say. Votes, acknowledgements and the rest count nowhere;
+    """Raft takes entries of a leader, and votes for a candidate, that it does not know as a member
+    (it may be behind): who may connect at all is the handshake's to say. Votes given,
+    acknowledgements and the rest count nowhere;
     a newer term is believed from anyone, since terms only make leaders step down."""
     core, journal, hard_state, around = follower()
 

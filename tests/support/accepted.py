@@ -12,14 +12,15 @@ from raftflow.cluster.consensus.membership import MembershipError
 from raftflow.cluster.consensus.types import ConsensusBroken
 from raftflow.cluster.consensus.wire import WireError
 from raftflow.cluster.store import CopyRefused, CorruptRecord
-from raftflow.cluster.store.errors import StoreDamaged, StoreIOError, StoreTooNew
+from raftflow.cluster.store.errors import StoreDamaged, StoreError, StoreIOError, StoreTooNew
 from raftflow.raftlog.errors import JournalDamaged
 
 LOG = (JournalDamaged,)  # the start is refused, naming file, offset and remedy (or peers repair it)
 ENTRY = (UndecodableEntry,)  # the node stops: a later release wrote it
 ROW = (CorruptRecord,)  # that run alone is UNKNOWN; its history answers DATA_LOSS
-# Rule 8: the node stops, naming the file. SQLite says of damaged pages now CORRUPT, now IOERR.
-STATE = (*ROW, StoreDamaged, StoreTooNew, StoreIOError)
+# Rule 8: the node stops, naming the file. Of damaged pages SQLite says now CORRUPT, now IOERR, and
+# where they held the schema, that a table is not there (a plain StoreError).
+STATE = (*ROW, StoreDamaged, StoreTooNew, StoreIOError, StoreError)
 COPY = (CopyRefused,)  # nothing has changed; the copy is fetched again
 FRAME = (FrameError,)  # the connection is closed
 HELLO = (HandshakeError,)  # and the reason is told

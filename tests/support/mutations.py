@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 
@@ -26,6 +27,13 @@ def fuzzed(*, share: int = 1) -> settings:
     )
 
 
+class Blob(bytes):
+    """Too long to be printed when an example fails."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes, sha256 {hashlib.sha256(self).hexdigest()[:12]}>"
+
+
 @st.composite
 def bent(draw: st.DrawFn, corpus: Sequence[bytes]) -> bytes:
     """One of the corpus, changed in one to four ways; now and then anything at all."""
@@ -34,7 +42,7 @@ def bent(draw: st.DrawFn, corpus: Sequence[bytes]) -> bytes:
     data = bytearray(draw(st.sampled_from(corpus)))
     for _ in range(draw(st.integers(1, 4))):
         _bend(draw, data, corpus)
-    return bytes(data)
+    return Blob(data) if len(data) > 10_000 else bytes(data)
 
 
 def _bend(draw: st.DrawFn, data: bytearray, corpus: Sequence[bytes]) -> None:
