@@ -413,7 +413,7 @@ class Consensus:
 
     def _open_disk(self) -> None:
         directory, disk = self._directory, self._disk
-        os.makedirs(directory, exist_ok=True)
+        disk.makedirs(directory)  # its name durable, too: votes without their directory are lost
         born = self._store.applied_index == 0
         self._hard_state = HardState.open(directory, disk, may_be_new=born)
         self._membership = MembershipFile.open(directory, disk)
