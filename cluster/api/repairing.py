@@ -20,15 +20,19 @@ async def while_repairing(address: Address, waiting_for: Callable[[], str]) -> A
     Whether it can be bound is the business of the server that follows."""
 
     async def answer(_request: web.Request) -> web.Response:
-        reason = waiting_for() or "the node is starting"
-        body = {"status": "repairing", "code": "UNAVAILABLE", "error": reason}
+        reason = waiting_for()
+        body = {
+            "status": "repairing" if reason else "starting",
+            "code": "UNAVAILABLE",
+            "error": reason or "the node is starting",
+        }
         return web.json_response(body, status=503, headers={"Retry-After": "1"})
 
     async def serve() -> None:
         await asyncio.sleep(_SOON_S)
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
             await web.TCPSite(runner, address.host, address.port, reuse_address=True).start()

@@ -148,7 +148,7 @@ def test_the_scrub_finds_rot_on_a_running_node_and_the_cluster_heals(
         directory = home(cluster, node_id)
         wait_for("the state is in its file", lambda: checkpointed(directory))
         spoil(directory)
-        wait_for("it has ended", lambda: cluster.entry(node_id)["pid"] is None)
+        wait_for("it has ended", lambda: cluster.entry(node_id)["pid"] is None, timeout=90)
         assert "scrub_found" in events(cluster, node_id)
         cluster.start_node(node_id)
         wait_equal(cluster)

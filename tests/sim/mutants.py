@@ -416,7 +416,7 @@ original_store = HardState.store
 # -- row 18: what is on disk is believed only when it proves itself
 
 
-@mutant(18, frame, "_checksum")
+@mutant(18, frame, "_checksum", test="tests/raftlog/test_recovery.py")
 def torn_frames_are_believed(data: Any, offset: int, _end: int, _seed: int) -> int:
     return int.from_bytes(data[offset + 4 : offset + 8], "little")
 
@@ -578,7 +578,7 @@ MUTANTS.append(
 )
 
 
-@mutant(22, Recorder, "__init__", test="tests/engine/test_histories.py")
+@mutant(22, Recorder, "__init__", test="tests/engine/decide/test_decision.py")
 def new_rules_hold_for_old_entries(self: Any, state: Any, time_ms: int, _level: int) -> None:
     original_recorder(self, state, time_ms, FEATURE_LEVEL)
 
