@@ -137,7 +137,6 @@ def serve_status(node: NodeServices) -> None:
 def own_row(node: NodeServices) -> dict[str, Any]:
     """What only this node knows: of itself and, when it leads, of its followers."""
     status = node.consensus.status()
-    mark = node.replica.newest_mark
     row: dict[str, Any] = {
         "role": status.role.value,
         "term": status.term,
@@ -150,7 +149,6 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
-        "digest_mark": None if mark is None else {"index": mark[0], "digest": mark[1].hex()},
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
@@ -246,7 +244,6 @@ def _row(
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
         "feature_level": info.feature_level,
-        "digest_mark": report.get("digest_mark"),
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),
