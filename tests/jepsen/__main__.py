@@ -20,6 +20,9 @@ from tests.jepsen.runner import Options, execute, say
 from tests.jepsen.seeded import BUGS
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
+# Some workloads want the whole machine: they run when they are named.
+USUAL = tuple(name for name, make in WORKLOADS.items() if not getattr(make(), "alone", False))
+
 
 def main() -> int:
     options = _parser().parse_args()
@@ -123,7 +126,7 @@ def _enter(options: argparse.Namespace) -> None:
 
 def _options(options: argparse.Namespace, nemeses: tuple[str, ...], **rest: object) -> Options:
     return Options(
-        workloads=_names(options.workload, WORKLOADS),
+        workloads=_names(options.workload, USUAL, WORKLOADS),
         nemeses=nemeses,
         nodes=options.nodes,
         seed=options.seed,

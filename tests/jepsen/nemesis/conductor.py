@@ -137,14 +137,14 @@ def strike(
     run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
 ) -> bool:
     """One fault from beginning to end, told to the history. Whether it was its time at all."""
-    with run.node_lives if takes_nodes_down(kind.name) else contextlib.nullcontext():
-        return _strike(run, process, kind, chance, longest_s)
-
-
-def _strike(
-    run: Run, process: str, kind: type[Fault], chance: random.Random, longest_s: float
-) -> bool:
     fault = kind(run, chance)
+    alone = takes_nodes_down(kind.name) or fault.excludes()
+    with run.node_lives if alone else contextlib.nullcontext():
+        return _strike(run, process, fault, longest_s)
+
+
+def _strike(run: Run, process: str, fault: Fault, longest_s: float) -> bool:
+    kind, chance = type(fault), fault.chance
     shortest, longest = kind.lasts_s
     lasts = chance.uniform(shortest, min(longest, max(shortest, longest_s)))
     begun = time.monotonic_ns()

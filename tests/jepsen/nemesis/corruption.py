@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from pathlib import Path
 
 from raftflow.raftlog import dump
 from raftflow.raftlog.disk import OsDisk
 from tests.jepsen.cluster import REPAIR
-from tests.jepsen.nemesis.fault import Fault, NotNow
+from tests.jepsen.nemesis.fault import RESTART_S, Fault, NotNow
 from tests.support.corrupt import Record, damage_entry, records
 
 OTHER_RECORDS = 3  # between those that are damaged, so that no two lie in one block
@@ -23,6 +24,8 @@ MIDDLE = 0.5  # of the store's file, beyond its header
 class Corruption(Fault):
     needs = frozenset({REPAIR})
     lasts_s = (0.0, 1.0)
+    # Who finds rot while it runs says so and ends; its next start repairs.
+    ends_nodes = True
     store_of = 0  # how many nodes lose their store instead of a record
 
     def inject(self) -> str:
@@ -91,7 +94,18 @@ class Corruption(Fault):
         return f"{len(self._damage)} damaged"
 
     def heal(self) -> None:
-        self.restart(*self.victims)
+        """As whatever supervises nodes does: who ends is started again."""
+        until = time.monotonic() + RESTART_S
+        while not all(map(self.cluster.health, self.victims)):
+            for node in self.victims:
+                if not self.cluster.alive(node):
+                    self.cluster.start(node)
+            assert time.monotonic() < until, "\n".join(
+                f"{node} does not come back: {self.cluster.last_words(node)}"
+                for node in self.victims
+                if not self.cluster.health(node)
+            )
+            time.sleep(0.5)
 
 
 class CorruptRecords(Corruption):

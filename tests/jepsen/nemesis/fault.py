@@ -52,6 +52,10 @@ class Fault:
     def heal(self) -> None:
         raise NotImplementedError
 
+    def excludes(self) -> bool:
+        """Whether no node may be taken down by others while it lasts."""
+        return False
+
     # ---- victims --------------------------------------------------------------------------------
 
     def leader(self) -> str:

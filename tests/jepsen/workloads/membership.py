@@ -29,7 +29,6 @@ class Membership(Reads):
     name: str = "membership"
     types: tuple[str, ...] = (TYPE,)
     needs: ClassVar[frozenset[str]] = frozenset({MEMBERSHIP})
-    needs: frozenset[str] = frozenset({MEMBERSHIP})
 
     def threads(self, run: Run) -> list[Callable[[], None]]:
         return [*super().threads(run), self._operator(run)]
