@@ -134,8 +134,11 @@ class Members:
             raise MembershipRefused(error.code, error.text)
 
     async def _on_forwarded(self, _peer: str, payload: bytes) -> bytes:
-        fields: dict[str, Any] = json.loads(payload)
-        request = Request(str(fields["id"]), str(fields["raft"]), bool(fields["again"]))
+        try:
+            fields: dict[str, Any] = json.loads(payload)
+            request = Request(str(fields["id"]), str(fields["raft"]), bool(fields["again"]))
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise PeerError("BAD_REQUEST", f"{METHOD}: {error}") from None
         try:
             index = await self._change(request)
         except NotLeader as error:

@@ -23,7 +23,7 @@ import structlog
 from raftflow.cluster.background import spawn
 from raftflow.cluster.codec.commands import decode_entry
 from raftflow.cluster.consensus.types import SnapshotManifest
-from raftflow.cluster.digest_ring import MARK_EVERY, DigestRing
+from raftflow.cluster.digest_ring import DigestRing
 from raftflow.cluster.store import AppliedState, CopyRefused, RowEncoder, Store
 from raftflow.cluster.working_set import DEFAULT_BOUNDS, CacheBounds, HotSet, Key, Wanted, keys_of
 from raftflow.engine.apply import Applied, apply, touched_keys
@@ -125,14 +125,6 @@ class Replica:
     def time_ms(self) -> int:
         """Log time of the last entry applied."""
         return self.applied.time_ms
-
-    @property
-    def newest_mark(self) -> tuple[int, bytes] | None:
-        """Index and digest of the last round index that was applied: what is asked of several nodes
-        one after the other is then mostly of the same index."""
-        index = self.applied.index - self.applied.index % MARK_EVERY
-        digest = self.digests.at(index)
-        return None if digest is None else (index, digest)
 
     @property
     def digest(self) -> bytes:

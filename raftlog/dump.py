@@ -110,8 +110,8 @@ class Missing:
     def __str__(self) -> str:
         if self.last is None:
             return (
-                f"lost: the acknowledged end of the log, from entry {self.first} on. A start beside "
-                "other nodes restores it where they prove it; else the node votes for nobody until "
+                f"lost: the acknowledged end of the log, from entry {self.first} on. A start "
+                "beside other nodes restores it where they prove it; else the node votes for nobody until "
                 "it has caught up."
             )
         return (

@@ -37,6 +37,7 @@ ELSEWHERE = {
     "engine/evolve/run.py": SCRIPTS,
     "engine/evolve/signal.py": SCRIPTS,
     "engine/evolve/timer.py": SCRIPTS,
+    "cluster/consensus/reviewed.py": "tests/cluster/consensus/test_core.py",
     "raftlog/mend.py": "tests/cluster/consensus/test_repair.py",
     "cluster/api/repairing.py": "tests/e2e/test_repair.py",
     "cluster/consensus/repair_exchange.py": "tests/cluster/consensus/test_recovery.py",

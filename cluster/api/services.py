@@ -80,9 +80,6 @@ class Replica(Protocol):
     def digest(self) -> bytes: ...
 
     @property
-    def newest_mark(self) -> tuple[int, bytes] | None: ...
-
-    @property
     def catalog(self) -> Catalog: ...
 
     @property

@@ -276,7 +276,6 @@ SHAPES: Mapping[str, Schema] = {
         version=_OPTIONAL_TEXT,
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
-        digest_mark={"type": ["object", "null"], "description": "The newest digest all keep."},
         clock_skew_ms={"type": ["integer", "null"]},
         peers={"type": ["object", "null"], "description": "Its setting `peers`: id to address."},
         invariants={

@@ -122,15 +122,20 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
 
 
 def compare(states: Sequence[dict[str, Any]]) -> Digests:
-    """Digests can be compared at the same index only."""
+    """Digests can be compared at the same index only. The nodes do so all the time by themselves:
+    one that agreed with another since the first answer has been compared as well."""
     said: dict[int, dict[str, str]] = defaultdict(dict)
     for state in states:
         for node in state["nodes"]:
             if node.get("state_digest") and node.get("applied_index") is not None:
                 said[node["applied_index"]][node["id"]] = node["state_digest"]
-            if mark := node.get("digest_mark"):
-                said[mark["index"]][node["id"]] = mark["digest"]
-    compared: set[str] = set()
+    before = {node["id"]: node.get("applied_index") for node in states[0]["nodes"]}
+    compared = {
+        node["id"]
+        for node in states[-1]["nodes"]
+        if node.get("digest_compared_index") and before.get(node["id"])
+        if node["digest_compared_index"] >= before[node["id"]]
+    }
     differing: dict[str, int] = {}
     for index, digests in sorted(said.items()):
         if len(digests) < 2:

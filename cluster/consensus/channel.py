@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from raftflow.cluster.consensus.link import Link
 
@@ -175,6 +176,8 @@ class PeerChannel:
                 _send(state.link, Kind.RESPONSE, call, "", answer)
         except PeerError as error:
             self._refuse(state, call, error.code, error.text)
+        except DecodeError as error:
+            self._refuse(state, call, "BAD_REQUEST", f"{method}: {error}")
         except Exception as error:
             log.error("peer_handler_failed", method=method, peer=state.link.peer_id, exc_info=error)
             self._refuse(state, call, "INTERNAL", type(error).__name__)

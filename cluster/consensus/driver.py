@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import structlog
 
+from raftflow.cluster.consensus.boots import BootCount
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.configurations import REGULAR, Held
 from raftflow.cluster.consensus.core import Core
@@ -96,6 +97,7 @@ class Consensus:
         # Told, at most once, that this node should stop in order; by default it ends at once.
         self.on_outcast: Callable[[Outcast], None] = self.fatal
         self._is_outcast = False
+        self._built = False
         self._store = store
         self._claim = claim  # of the data directory, by an owner who releases it after us
         self._die = die
@@ -169,6 +171,7 @@ class Consensus:
         exits.callback(self._journal.close)
         self._flusher = Flusher(flush=self._journal.flush, flushed=self._flushed, failed=self.fatal)
         self._build()
+        self._built = True
         self._mesh.admit(Purpose.RAFT, self._transport)
         exits.push_async_callback(self._flusher.close)
         # Once more, so that no message meets a journal that is being closed.
@@ -178,6 +181,16 @@ class Consensus:
         self._follow_members()
         if not self._mesh.started:
             await self._mesh.start()
+        boots = BootCount(
+            data_dir=config.data_dir,
+            identity=claim.identity,
+            mesh=self._mesh,
+            channel=self.channel,
+            ledger=self._ledger,
+            fatal=self.fatal,
+        )
+        boots.start()
+        exits.push_async_callback(boots.stop)
         self.recovery.begin(self, self._core, self._source, self._fetcher)
         exits.push_async_callback(self.recovery.stop)
         self._due = self._loop.time() + TICK_S
@@ -400,7 +413,7 @@ class Consensus:
 
     def _open_disk(self) -> None:
         directory, disk = self._directory, self._disk
-        os.makedirs(directory, exist_ok=True)
+        disk.makedirs(directory)  # its name durable, too: votes without their directory are lost
         born = self._store.applied_index == 0
         self._hard_state = HardState.open(directory, disk, may_be_new=born)
         self._membership = MembershipFile.open(directory, disk)
@@ -531,6 +544,8 @@ class Consensus:
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
         if refusal.reason == NOT_A_MEMBER:
+            if not self._built:
+                return  # a log that is under repair says nothing yet, and it is told again
             if max(self._journal.last_index, self._store.applied_index) > 0:
                 self._cast_out(
                     f"does not belong to its cluster any more ({peer}: {refusal.detail})"

@@ -261,7 +261,7 @@ _COUNTERS = "SELECT namespace, workflow_type, phase, runs FROM counters WHERE ru
 def _totals(db: sqlite3.Connection) -> Iterator[Finding]:
     there = {tuple(row[:3]): row[3] for row in db.execute(_COUNTED)}
     counted = {tuple(row[:3]): row[3] for row in db.execute(_COUNTERS)}
-    for key in sorted(there.keys() | counted.keys()):
+    for key in sorted(there.keys() | counted.keys(), key=repr):
         if there.get(key, 0) != counted.get(key, 0):
             namespace, workflow_type, phase = key
             problem = (

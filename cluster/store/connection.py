@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import structlog
 
-from raftflow.cluster.store.errors import StoreDamaged, StoreTooNew, fatal
+from raftflow.cluster.store.errors import StoreDamaged, StoreTooNew, fatal, senseless
 
 log = structlog.get_logger("raftflow.store")
 
@@ -48,6 +48,9 @@ def prepare(path: str) -> sqlite3.Connection:
             raise
         return db
     except (sqlite3.Error, OSError) as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR" and not is_new:
+            # An unknown file format, a schema that makes no sense: no statement of ours is wrong.
+            raise senseless(path, error) from error
         raise fatal(path, error) from error
 
 

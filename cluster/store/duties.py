@@ -14,14 +14,14 @@ from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.sieve import bits_of
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import StoreDamaged
-from raftflow.cluster.store.records import BadRecord, unframe
+from raftflow.cluster.store.records import BadRecord, Words, unframe
 from raftflow.cluster.store.views import ClosedRun, MessagePage, OpenTask, TaskPage
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import Catalog, TaskState, TimerRow
 
-_TIMER_KIND = {int(item): item for item in TimerKind}
+_TIMER_KIND = Words({int(item): item for item in TimerKind})
 
 
 def catalog(path: str, db: sqlite3.Connection) -> Catalog:

@@ -84,3 +84,8 @@ def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
     return StoreIOError(
         path, problem, "check the disk, then start the node again; if it goes on, " + _FETCH
     )
+
+
+def senseless(path: str, error: Exception) -> StoreDamaged:
+    """The file holds what is never written."""
+    return StoreDamaged(path, f"what is in it makes no sense: {error}", _FETCH)

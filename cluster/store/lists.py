@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from raftflow.cluster.store.batch import json_of
+from raftflow.cluster.store.records import Words
 from raftflow.cluster.store.views import PAGE_BYTES, BadCursor, RunFilter, RunPage, RunSummary
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.state import RunStatus
@@ -33,7 +34,7 @@ _COLUMNS = (
     " runs.status, runs.started_ms, runs.updated_ms, runs.closed_ms, runs.history_length,"
     " runs.run_no"
 )
-_STATUS = {int(item): item for item in RunStatus}
+_STATUS = Words({int(item): item for item in RunStatus})
 
 Attribute = tuple[str, str]
 _BY_ATTRIBUTE = """attributes AS led INDEXED BY attributes_by_value

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store.batch import AppliedState
 from raftflow.cluster.store.connection import connect
-from raftflow.cluster.store.errors import fatal
+from raftflow.cluster.store.errors import fatal, senseless
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
@@ -71,6 +72,8 @@ class Readers:
                     db.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise fatal(self._path, error) from error
+        except UnknownValue as error:
+            raise senseless(self._path, error) from error
 
     def _connection(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)

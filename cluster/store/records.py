@@ -6,8 +6,13 @@ One framing for event rows (byte for byte those of a `.history` file) and for ev
 from __future__ import annotations
 
 from struct import Struct
+from typing import TypeVar
 
 from crc32c import crc32c
+
+from raftflow.cluster.codec.shapes import UnknownValue
+
+T = TypeVar("T")
 
 HEADER = Struct("<II")
 HEADER_BYTES = HEADER.size
@@ -23,7 +28,10 @@ class BadRecord(ValueError):
 
 
 def unframe(record: bytes) -> bytes:
-    """The payload of exactly one record. Raises BadRecord."""
+    """The payload of exactly one record. Raises BadRecord, also for what is not even bytes: a
+    damaged row may have lost its type."""
+    if not isinstance(record, bytes):
+        raise BadRecord(f"a value of type {type(record).__name__} is no record")
     if len(record) < HEADER_BYTES:
         raise BadRecord(f"{len(record)} bytes are no record")
     length, checksum = HEADER.unpack_from(record)
@@ -33,3 +41,10 @@ def unframe(record: bytes) -> bytes:
     if crc32c(payload) != checksum:
         raise BadRecord("its checksum does not match")
     return payload
+
+
+class Words(dict[int, T]):
+    """Numbers in columns that no checksum covers, and what they stand for."""
+
+    def __missing__(self, number: object) -> T:
+        raise UnknownValue(f"{number!r:.40} stands for nothing")

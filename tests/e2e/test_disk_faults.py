@@ -23,7 +23,7 @@ from shim_cluster import NODES, Load, ShimCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-# `make soak` fails every site in both ways, and syncs and writes picked at random.
+# `make campaigns` fails every site in both ways, and syncs and writes picked at random.
 SOAK = int(os.environ.get("DISK_FAULTS", "0"))
 EXITS = {"running": {70}, "starting": {70, 78}}
 SAID = {
@@ -82,6 +82,24 @@ WRITES = [
 ]
 
 
+# Each costs seconds, and is next to one that is met every time.
+LEFT_TO_SOAK = {
+    "name of the vote",
+    "name of the copy",
+    "name of the copy received",
+    "old WAL removed",
+    "copy before its swap",
+    "log begun anew",
+    "name of the last segment",
+    "state at the start",
+    "a segment",
+    "pages",
+    "the vote",
+    "a copy received",
+    "the vote at the start",
+}
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShimCluster]:
     made = ShimCluster(tmp_path_factory.mktemp("faults"))
@@ -107,7 +125,11 @@ def cases() -> list[tuple[Site, int]]:
     if SOAK:
         return every
     usual = {"sync": errno.EIO, "write": errno.ENOSPC}
-    return [(site, code) for site, code in every if usual[site.kind] == code]
+    return [
+        (site, code)
+        for site, code in every
+        if usual[site.kind] == code and site.name not in LEFT_TO_SOAK
+    ]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +176,6 @@ def bring_to_it(cluster: ShimCluster, load: Load, victim: str, site: Site, fault
         cluster.kill(victim)
     if site.when == "install":
         fall_behind(cluster, victim)
-    if site.when == "start":
-        time.sleep(0)
     other = next(name for name in NODES if name not in (victim, cluster.leader()))
     if site.when == "copy":
         cluster.kill(other)
@@ -209,22 +229,22 @@ def nothing_counts_beyond_its_disk(cluster: ShimCluster, victim: str) -> None:
     assert (row.get("match_index") or 0) <= on_disk
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize(
-    ("kind", "pattern", "skip"),
+    ("kind", "pattern", "code"),
     [
-        ("sync", "n1/node.json.tmp", 0),
-        ("sync", "n1", 0),
-        ("sync", ".", 0),
-        ("write", "n1/node.json.tmp", 0),
+        ("sync", "n1/node.json.tmp", errno.EIO),
+        ("sync", "n1", errno.EIO),
+        ("sync", ".", errno.EIO),
+        ("write", "n1/node.json.tmp", errno.ENOSPC),
+        ("sync", "n1/raft/membership.tmp", errno.EIO),
     ],
 )
 def test_a_birth_that_fails_is_refused_and_can_be_tried_again(
-    tmp_path: Path, kind: str, pattern: str, skip: int, code: int
+    tmp_path: Path, kind: str, pattern: str, code: int
 ) -> None:
     alone = ShimCluster(tmp_path, ("n1",))
     try:
-        alone.faults.arm(Fault(kind, pattern, code, skip))
+        alone.faults.arm(Fault(kind, pattern, code))
         alone.start("n1")
         assert alone.ended("n1", timeout=30) == 78
         assert any(each in alone.log("n1") for each in SAID[code])
@@ -234,7 +254,7 @@ def test_a_birth_that_fails_is_refused_and_can_be_tried_again(
         alone.stop()
 
 
-@pytest.mark.skipif(not SOAK, reason="a long campaign: make soak")
+@pytest.mark.skipif(not SOAK, reason="a long campaign: make campaigns")
 @pytest.mark.parametrize("seed", range(SOAK))
 def test_the_nth_call_of_all_fails(cluster: ShimCluster, load: Load, seed: int) -> None:
     rng = Random(seed)

@@ -55,7 +55,9 @@ class Nemesis:
         names = world.options.faults
         self._faults: list[Callable[[], bool]] = [getattr(self, "_" + name) for name in names]
         self._weights = [WEIGHTS[name] for name in names]
-        world.clock.after(1.2, self._strike)
+
+    def begin(self) -> None:
+        self._world.clock.after(1.2, self._strike)
 
     @property
     def strikes(self) -> int:

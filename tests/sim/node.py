@@ -463,7 +463,10 @@ class SimNode:
         if manifest.index > self.state.index:
             if manifest.configuration is not None:
                 held = Held(manifest.configuration_index, manifest.configuration)
-                self.membership.store(held)
+                try:
+                    self.membership.store(held)
+                except JournalError as error:
+                    self.fatal(error)
             self._install(copy)
             self.world.checks.on_state(self)
             self.world.stats["snapshots installed"] += 1

@@ -4,6 +4,9 @@
     python tests/support/crash_campaign.py judge FOLDER SEED CUTS STATES
         lay out what each power loss may leave, start on it, and check what is found; the recoveries
         are recorded, too, and lose power themselves
+    python tests/support/crash_campaign.py forget FOLDER SEED CUTS STATES PATTERN...
+        the same as if files of a pattern had never been synced, one pattern after the other, each
+        up to its first problem
 
 Prints one line of JSON: how much was tried, and what was found wrong.
 """
@@ -16,17 +19,18 @@ import pickle
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from random import Random
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
-import crash_node
-import structlog
-from crash_node import Found, Truth
-from disk_shim import Change, changes
-from disk_states import DiskModel, Files, cuts, lay_out
+import crash_node  # noqa: E402
+import structlog  # noqa: E402
+from crash_node import Found, Truth  # noqa: E402
+from disk_shim import Change, changes  # noqa: E402
+from disk_states import DiskModel, Files, cuts, lay_out  # noqa: E402
 
 RECOVERY_CUTS = 3  # a recovery in so many is itself cut short, at so many places
 RECOVERY_EVERY = 6
@@ -66,9 +70,8 @@ def problems(found: Found, promises: Promises, truth: Truth) -> list[str]:
     wrong = []
     if promises.voted[0] > found.term:
         wrong.append(f"voted in term {promises.voted[0]}, found term {found.term}")
-    elif promises.voted[0] == found.term and promises.voted[1] != "-":
-        if found.voted_for != promises.voted[1]:
-            wrong.append(f"voted for {promises.voted[1]}, found {found.voted_for}")
+    elif promises.voted[0] == found.term and promises.voted[1] not in ("-", found.voted_for):
+        wrong.append(f"voted for {promises.voted[1]}, found {found.voted_for}")
     if found.stored_index < promises.checkpointed:
         wrong.append(
             f"checkpointed {promises.checkpointed}, the state ends at {found.stored_index}"
@@ -91,7 +94,8 @@ def problems(found: Found, promises: Promises, truth: Truth) -> list[str]:
 
 
 class Judge:
-    def __init__(self, folder: Path, truth: Truth, rng: Random) -> None:
+    def __init__(self, folder: Path, truth: Truth, rng: Random, *, thorough: bool = True) -> None:
+        self.thorough = thorough
         self.folder = folder / "states"
         self.trace = folder / "recoveries"
         self.truth = truth
@@ -106,7 +110,7 @@ class Judge:
         lay_out(files, place)
         found = await self._recover(place, promises, where)
         if found is not None:
-            if summary.states % RECOVERY_EVERY == 0:
+            if self.thorough and summary.states % RECOVERY_EVERY == 0:
                 await self._cut_recovery(files, place, found, promises, where)
             upto = max(found.stored_index, promises.acknowledged)
             summary.replays += 1
@@ -182,13 +186,10 @@ def same(one: Found, other: Found) -> bool:
     )
 
 
-async def judge(folder: Path, seed: int, cut_count: int, states: int) -> Summary:
-    rng = Random(seed)
-    truth = await crash_node.truth_of(pickle.loads((folder / "log").read_bytes()), folder)
-    made = list(changes(folder / "trace"))
-    judge = Judge(folder, truth, rng)
+async def judge(judge: Judge, made: Sequence[Change], cut_count: int, states: int) -> Summary:
+    """``judge.thorough`` false: up to the first problem."""
     model, promises, at = DiskModel(), Promises(), 0
-    for cut in cuts(made, rng, cut_count):
+    for cut in cuts(made, judge.rng, cut_count):
         for change in made[at:cut]:
             if change.kind == "mark":
                 promises.hear(change.path)
@@ -196,11 +197,27 @@ async def judge(folder: Path, seed: int, cut_count: int, states: int) -> Summary
                 model.make(change)
         at = cut
         after = f"{made[cut - 1].kind} {made[cut - 1].path[-60:]}" if cut else "nothing"
-        for number, files in enumerate(model.states(rng, states)):
-            await judge.judge(
-                files, promises, f"seed {seed}, cut {cut} (after {after}), state {number}"
-            )
+        for number, files in enumerate(model.states(judge.rng, states)):
+            await judge.judge(files, promises, f"cut {cut} (after {after}), state {number}")
+            if judge.summary.wrong and not judge.thorough:
+                return judge.summary
     return judge.summary
+
+
+async def forget(
+    folder: Path, truth: Truth, seed: int, cut_count: int, states: int, patterns: Sequence[str]
+) -> dict[str, list[str]]:
+    found = {}
+    made = list(changes(folder / "trace"))
+    for pattern in patterns:
+        left = [
+            change
+            for change in made
+            if not (change.kind in ("sync", "syncdir") and fnmatch(change.path, pattern))
+        ]
+        alone = Judge(folder, truth, Random(seed), thorough=False)
+        found[pattern] = (await judge(alone, left, cut_count, states)).wrong[:1]
+    return found
 
 
 async def live(folder: Path, seed: int) -> int:
@@ -209,24 +226,23 @@ async def live(folder: Path, seed: int) -> int:
     return len(entries)
 
 
-def main(arguments: Sequence[str]) -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    verb, folder, seed, *rest = arguments
+async def run(arguments: Sequence[str]) -> object:
+    verb, name, seed, *rest = arguments
+    folder = Path(name)
     if verb == "live":
-        print(json.dumps({"entries": asyncio.run(live(Path(folder), int(seed)))}))
-        return
-    summary = asyncio.run(judge(Path(folder), int(seed), int(rest[0]), int(rest[1])))
-    print(
-        json.dumps(
-            {
-                "states": summary.states,
-                "recoveries_cut": summary.recoveries_cut,
-                "replays": summary.replays,
-                "wrong": summary.wrong[:20],
-            }
-        )
-    )
+        return {"entries": await live(folder, int(seed))}
+    truth = await crash_node.truth_of(pickle.loads((folder / "log").read_bytes()), folder)
+    counts = int(rest[0]), int(rest[1])
+    if verb == "forget":
+        return await forget(folder, truth, int(seed), *counts, rest[2:])
+    judging = Judge(folder, truth, Random(int(seed)))
+    return asdict(await judge(judging, list(changes(folder / "trace")), *counts))
+
+
+def main() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    print(json.dumps(asyncio.run(run(sys.argv[1:]))))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,8 +1,9 @@
 """One node's log, vote, state and copies on a real disk, without its network and its calls.
 
-`live` makes a history: it votes, appends, applies, checkpoints, compacts, installs a copy of another
-node over entries that nobody committed, and goes on; each promise is marked in the trace of the
-shim at the moment when it is made. `recover` does with a directory what a start of the node does.
+`live` makes a history: it votes, appends, applies, checkpoints, compacts, installs a copy of
+another node over entries that nobody committed, and goes on; each promise is marked in the trace of
+the shim at the moment when it is made. `recover` does with a directory what a start of the node
+does.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from pysyncobj.transport import Transport
 from replica_rig import play
 from strategies import random_wishes
 
+from raftflow.cluster.consensus.configurations import Held
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.identity import claim_directory
+from raftflow.cluster.consensus.membership import Configuration, Member
+from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher
 from raftflow.cluster.consensus.types import Role, SnapshotManifest, Timing
 from raftflow.cluster.replica import Replica, ReplicaSettings
@@ -31,6 +35,7 @@ from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
 from raftflow.raftlog.segment import HEADER_BYTES
 
+BIRTH = Held(0, Configuration(members=(Member(id="n1", raft="127.0.0.1:1", voter=True),)))
 EAGER = StoreSettings(times=WriterTimes(linger_ms=0, checkpoint_every_ms=30))
 SEGMENT_BYTES = HEADER_BYTES + 6_000
 
@@ -84,13 +89,21 @@ class CrashNode:
 
     def open_log(self) -> None:
         raft, disk = str(self.folder / "raft"), OsDisk()
-        os.makedirs(raft, exist_ok=True)
+        disk.makedirs(raft)
         born = self.store.written.index == 0
         self.hard_state = MarkingHardState.open(raft, disk, may_be_new=born)
+        self.membership = MembershipFile.open(raft, disk)
+        if self.membership.held is None:
+            self.membership.store(BIRTH)
+        held = self.membership.held
+        assert held is not None
         self.journal = Journal.open(raft, disk=disk, segment_bytes=SEGMENT_BYTES)
         self.core = Core(
             node_id="n1",
-            voters=["n1"],
+            incarnation=self.claim.identity.incarnation,
+            configuration=held.configuration,
+            configuration_index=held.index,
+            first_seen={},
             journal=self.journal,
             hard_state=self.hard_state,
             transport=Alone(),
@@ -107,7 +120,7 @@ class CrashNode:
         self.journal.close()
         self.claim.lock.release()
 
-    # ---- driving ----------------------------------------------------------------------------------
+    # ---- driving ---
 
     async def pump(self) -> None:
         """Tick, flush and apply until nothing is left to do."""
@@ -125,7 +138,7 @@ class CrashNode:
             await self.pump()
         await self.pump()
 
-    # ---- what the core and the replica call -------------------------------------------------------
+    # ---- what the core and the replica call ---
 
     def on_commit(self, entries: Sequence[LogEntry]) -> None:
         self.replica.on_apply(entries)
@@ -139,6 +152,9 @@ class CrashNode:
     def compact(self, index: int) -> None:
         mark(f"checkpointed {self.store.checkpointed_index}")
         self.core.compact(index)
+
+    def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        raise AssertionError("no member changes")
 
     def on_snapshot_needed(self, peer: str) -> None:
         raise AssertionError("nobody is there")
@@ -178,7 +194,6 @@ async def live(folder: Path, elsewhere: Path, *, seed: int, wishes: int = 60) ->
     """The history. Returns the committed entries; everything but ``folder`` is another disk."""
     _, planned = play(random_wishes(seed, wishes))
     own, with_copy = len(planned) // 2, len(planned) * 3 // 4
-    folder.mkdir(exist_ok=True)
     node = await CrashNode.open(folder)
     mark("born")
     await node.lead()
@@ -222,14 +237,15 @@ async def _receive(node: CrashNode, copy: str, manifest: SnapshotManifest) -> No
     node.journal.flush()
     node.hard_state.store(3, "n2")
 
-    def installed(index: int, term: int) -> None:
-        node.core.snapshot_installed(index, term)
-        mark(f"acknowledged {index}")
+    def installed(manifest: SnapshotManifest) -> None:
+        node.core.snapshot_installed(manifest.index, manifest.term)
+        mark(f"acknowledged {manifest.index}")
 
     fetcher = SnapshotFetcher(
         directory=str(node.folder / "snapshots" / "incoming"),
         store=node.replica,
         channel=CopyChannel(copy),  # type: ignore[arg-type]
+        installing=lambda _manifest: None,
         installed=installed,
         failed=node.fatal,
     )
@@ -241,7 +257,7 @@ async def _receive(node: CrashNode, copy: str, manifest: SnapshotManifest) -> No
 
 async def copy_of(entries: Sequence[LogEntry], folder: Path) -> tuple[str, SnapshotManifest]:
     """What another node that applied these would send."""
-    folder.mkdir(exist_ok=True)
+    os.makedirs(folder, exist_ok=True)
     store = await Store.open(folder / "state.db", settings=EAGER)
     replica = Replica(store=store, settings=ReplicaSettings(snapshots=folder / "copies"))
     replica.attach(_NoLog())  # type: ignore[arg-type]

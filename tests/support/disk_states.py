@@ -143,7 +143,7 @@ def lay_out(files: Files, folder: Path) -> None:
 
 
 def cuts(changes: Sequence[Change], rng: Random, count: int) -> list[int]:
-    """Where the power may go: around everything but plain writes as far as possible, and anywhere."""
+    """Where the power may go: around all but plain writes as far as possible, and anywhere."""
     marked = [at for at, change in enumerate(changes) if change.kind not in ("write", "truncate")]
     sharp = sorted({at + step for at in marked for step in (0, 1)})
     chosen = set(rng.sample(sharp, min(len(sharp), count * 3 // 4)))

@@ -411,10 +411,6 @@ class SingleNode:
     def skew_ms(self) -> int:
         return 0
 
-    @property
-    def newest_mark(self) -> tuple[int, bytes] | None:
-        return None
-
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
 

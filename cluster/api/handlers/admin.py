@@ -15,6 +15,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.features import MEMBERSHIP
 from raftflow.engine.commands import CreateNamespace, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
@@ -99,6 +100,7 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
         raise ApiError(
             "INVALID_FIELD", f"raft: nobody can connect to {address}; name a host that others reach"
         )
+    node.levels.require(MEMBERSHIP)
     index = await node.members.add(node_id, str(address))
     return {
         "id": node_id,
@@ -110,6 +112,7 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
 
 
 async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
+    node.levels.require(MEMBERSHIP)
     index = await node.members.remove(node_id)
     return {
         "id": node_id,
@@ -134,7 +137,6 @@ def serve_status(node: NodeServices) -> None:
 def own_row(node: NodeServices) -> dict[str, Any]:
     """What only this node knows: of itself and, when it leads, of its followers."""
     status = node.consensus.status()
-    mark = node.replica.newest_mark
     row: dict[str, Any] = {
         "role": status.role.value,
         "term": status.term,
@@ -147,7 +149,6 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
-        "digest_mark": None if mark is None else {"index": mark[0], "digest": mark[1].hex()},
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
@@ -243,7 +244,6 @@ def _row(
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
         "feature_level": info.feature_level,
-        "digest_mark": report.get("digest_mark"),
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),

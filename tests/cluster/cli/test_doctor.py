@@ -18,7 +18,7 @@ def node(name: str, **told: Any) -> dict[str, Any]:
         "snapshot_index": 640,
         "snapshot_age_seconds": 1.0,
         "state_digest": "aa",
-        "digest_mark": {"index": 640, "digest": "aa"},
+        "digest_compared_index": 600,
         "lag": 0,
         "last_contact_ms": 10,
         "disk_free_bytes": 50 * GIB,
@@ -79,22 +79,22 @@ def test_a_violation_names_its_run() -> None:
 
 
 def test_a_state_that_differs_from_most_others() -> None:
-    finding = only(told(node("n1"), node("n2", state_digest="bb", digest_mark=None), node("n3")))
+    finding = only(told(node("n1"), node("n2", state_digest="bb"), node("n3")))
     assert (finding.severity, finding.node) == ("problem", "n2")
     assert "after entry 640" in finding.problem
     assert "while all other nodes run" in finding.next
 
 
 def test_one_against_one_nobody_is_right() -> None:
-    found = told(node("n1"), node("n2", state_digest="bb", digest_mark=None))
+    found = told(node("n1"), node("n2", state_digest="bb"))
     assert {each.node for each in found if "entry 640" in each.problem} == {"n1", "n2"}
 
 
 def test_digests_of_nodes_at_different_indexes_are_compared_over_several_answers() -> None:
-    early = state(node("n1", applied_index=700, digest_mark=None), node("n2"), silent("n3"))
+    early = state(node("n1", applied_index=700), node("n2"), silent("n3"))
     late = state(
-        node("n1", applied_index=704, state_digest="cc", digest_mark=None),
-        node("n2", applied_index=700, state_digest="dd", digest_mark=None),
+        node("n1", applied_index=704, state_digest="cc"),
+        node("n2", applied_index=700, state_digest="dd"),
         silent("n3"),
     )
     assert compare([early]).compared == frozenset()
@@ -105,7 +105,7 @@ def test_digests_of_nodes_at_different_indexes_are_compared_over_several_answers
 
 def test_a_lag_that_stays_and_one_that_shrinks() -> None:
     def lags(*values: int) -> list[Finding]:
-        others = (node("n1"), node("n2", digest_mark=None))
+        others = (node("n1"), node("n2"))
         return diagnose([state(*others, node("n3", lag=lag)) for lag in values])
 
     assert only(lags(5_000, 5_000)).severity == "problem"
