@@ -59,11 +59,10 @@ class Call:
 
 
 class History:
-    """Appends operations to a file; also what the running workloads may look at."""
+    """Appends operations to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.ops: list[Op] = []
         self._lock = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a", buffering=1)
@@ -74,7 +73,6 @@ class History:
             if not op.time_ns:
                 op = replace(op, time_ns=time.monotonic_ns())
             self._file.write(json.dumps(_short(op), separators=(",", ":")) + "\n")
-            self.ops.append(op)
         return op
 
     def close(self) -> None:

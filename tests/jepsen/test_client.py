@@ -15,7 +15,7 @@ import pytest
 
 from tests.jepsen import api
 from tests.jepsen.client import Channels, Client
-from tests.jepsen.history import FAIL, INFO, OK, History
+from tests.jepsen.history import FAIL, INFO, OK, History, load
 
 
 class Node(BaseHTTPRequestHandler):
@@ -78,7 +78,7 @@ START = api.start("T", "w", queue="q", request_id="r")
 def test_an_answer_is_written_down(address: str, tmp_path: Path) -> None:
     asks, history = client(address, tmp_path)
     assert asks.call("start", START, key="w", api=api.JSON).kind == OK
-    assert [(op.process, op.type, op.node, op.api) for op in history.ops] == [
+    assert [(op.process, op.type, op.node, op.api) for op in load(history.path)] == [
         ("w/1", "invoke", "n1", "json"),
         ("w/1", "ok", "n1", "json"),
     ]
@@ -95,7 +95,7 @@ def test_who_cannot_know_goes_on_as_another(address: str, tmp_path: Path, mood: 
     assert Node.served == 1, "nothing is tried twice"
     Node.mood = "well"
     asks.call("start", START, api=api.JSON)
-    assert [op.process for op in history.ops] == ["w/1", "w/1", "w/1.1", "w/1.1"]
+    assert [op.process for op in load(history.path)] == ["w/1", "w/1", "w/1.1", "w/1.1"]
 
 
 def test_an_answer_that_makes_no_sense_is_a_finding(address: str, tmp_path: Path) -> None:

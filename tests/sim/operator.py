@@ -26,7 +26,7 @@ class Operator:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = random.Random(f"operator of {world.seed}")
-        self.stopped = False
+        self.stopped = world.only_processes_crash  # stock PySyncObj is left as it was born
         world.clock.after(1.0, self._care)
 
     # -- what the nemesis asks for; each says whether it was done

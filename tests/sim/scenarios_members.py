@@ -5,6 +5,7 @@ from __future__ import annotations
 from raftflow.cluster.consensus.types import Role
 from tests.sim.checkers import require
 from tests.sim.node import SimNode
+from tests.sim.options import Options
 from tests.sim.staging import (
     changed,
     elected_besides,
@@ -535,3 +536,16 @@ def a_node_whose_own_disk_is_another_does_not_campaign() -> None:
         node.kill(power=True)
     steady(world, 5.0, "it raises no term")
     require(lost.core.status().counters.pre_votes == 0, "it does not even ask")
+
+
+@scenario
+def who_waits_to_join_helps_nobody_to_begin_a_cluster() -> None:
+    """Row 20: an empty node that believes in the peers of long ago asks those who are empty too."""
+    world = World(1, options=Options(nodes=3))
+    first, *others = world.nodes.values()
+    for node in others:
+        node.birth = world.birth.without(node.name)
+    world.start()
+    world.run_for(4.0)
+    require(first.core.status().counters.pre_votes > 0, "it asks")
+    require(world.leader() is None, "nobody helps it")

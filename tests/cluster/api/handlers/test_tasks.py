@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,3 +134,35 @@ async def test_queues_do_not_meet(served: Served, client: Client) -> None:
     red = (await client.get("/api/activity-tasks?task_queue=red&max=9")).json["tasks"]
     assert [task["step_name"] for task in red] == ["ship"]
     assert not served.node.parked
+
+
+@pytest.fixture
+def older(served: Served) -> None:
+    """Another member is of release 0.1."""
+    served.node.members["n2"] = SimpleNamespace(feature_level=1, version="0.1.0")
+
+
+async def test_a_completion_goes_without_its_eager_poll_where_a_member_is_older(
+    client: Client, older: None
+) -> None:
+    eager = {"worker_id": "w1", "activities": ["pay"], "max": 5, "request_id": "q1"}
+    body = {**await started(client), "commands": FAN_OUT[:1], "eager": eager}
+    answer = (await client.post("/api/workflow-tasks/complete", body)).json
+    assert not answer.get("activity_tasks")
+    task = (await client.get("/api/activity-tasks")).json
+    done = outcome(task, eager={"worker_id": "w1", "types": ["Order"]})
+    assert (await client.post("/api/activity-tasks/complete", done)).status == 200
+    assert (await client.get("/api/workflow-tasks?types=Order")).json["workflow_id"] == "w"
+
+
+async def test_a_decision_with_what_a_member_does_not_know_gives_its_task_back(
+    client: Client, older: None
+) -> None:
+    child = {"type": "start_child_workflow", "workflow_type": "Order", "step_name": "c"}
+    body = {**await started(client), "commands": [child | {"sequence": 1}]}
+    refused = await client.post("/api/workflow-tasks/complete", body)
+    assert (refused.status, refused.json["reason"]) == (409, "FEATURE_UNAVAILABLE")
+    assert refused.json["feature"] == "child workflows"
+    assert refused.json["held_back_by"] == ["n2"]
+    again = await client.post("/api/workflow-tasks/complete", body)
+    assert again.json["reason"] in ("FEATURE_UNAVAILABLE", "LEASE_LOST")
