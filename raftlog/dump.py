@@ -110,9 +110,9 @@ class Missing:
     def __str__(self) -> str:
         if self.last is None:
             return (
-                f"lost: the acknowledged end of the log, from entry {self.first} on. A start "
-                "beside other nodes restores it where they prove it; else the node votes for nobody until "
-                "it has caught up."
+                f"lost: the acknowledged end of the log, from entry {self.first} on. A start beside"
+                " other nodes restores it where they prove it; else the node votes for nobody"
+                " until it has caught up."
             )
         return (
             f"lost: entries {self.first} to {self.last}. A start beside other nodes fetches them."

@@ -35,7 +35,7 @@ from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
 from raftflow.cluster.consensus.proof import Point
 from raftflow.cluster.consensus.recovery import Recovery
-from raftflow.cluster.consensus.settings import ConsensusConfig, hello_of
+from raftflow.cluster.consensus.settings import ConsensusConfig, hello_of, peer_info
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
 from raftflow.cluster.consensus.transport import RaftTransport
 from raftflow.cluster.consensus.types import (
@@ -337,18 +337,7 @@ class Consensus:
     def _peer_info(self, member: Member) -> PeerInfo:
         own = member.id == self.config.node_id
         known = self._hello if own else self._mesh.known.get(member.id)
-        return PeerInfo(
-            id=member.id,
-            http=known.http if known else "",
-            grpc=known.grpc if known else "",
-            raft=known.raft if known else member.raft,
-            metrics=known.metrics if known else "",
-            version=known.version if known else "",
-            feature_level=known.feature_level if known else 0,
-            connected=own or self._transport.connected(member.id),
-            voter=member.voter,
-            incarnation=known.incarnation if known else "",
-        )
+        return peer_info(member, known, connected=own or self._transport.connected(member.id))
 
     def stats(self) -> DriverStats:
         transport = self._transport
@@ -417,8 +406,8 @@ class Consensus:
         born = self._store.applied_index == 0
         self._hard_state = HardState.open(directory, disk, may_be_new=born)
         self._membership = MembershipFile.open(directory, disk)
-        if self._membership.held is None:
-            self._membership.store(Held(0, self.config.birth))
+        self._held = self._membership.held or Held(0, self.config.birth)
+        self._membership.store(self._held)
 
     async def _open_journal(self) -> Journal:
         size, cache = self.config.segment_bytes, self.config.journal_cache_bytes
@@ -432,16 +421,14 @@ class Consensus:
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""
-        held = self._membership.held
-        members = held.configuration.members if held is not None else ()
+        members = self._held.configuration.members
         peers = {member.id: member.raft for member in members} | dict(self.config.voters)
         peers.pop(self.config.node_id, None)
         return peers
 
     async def _meet(self, peers: Mapping[str, str]) -> None:
         """Over the channel only: there is no core yet."""
-        held = self._membership.held
-        self._mesh.follow(peers, configuration=held.index if held else 0)
+        self._mesh.follow(peers, configuration=self._held.index)
         await self._mesh.start()
 
     def _build(self) -> None:
@@ -456,8 +443,7 @@ class Consensus:
             installed=self._snapshot_installed,
             failed=self.fatal,
         )
-        held = self._membership.held
-        assert held is not None
+        held = self._held
         lacks = self.recovery.lacks(
             self._journal, self._store.applied_index, alone=not self._known_peers()
         )

@@ -8,8 +8,8 @@ leader that was elected without it has given back all that is committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from raftflow.raftlog.mend import next_stretch
 from raftflow.raftlog.salvage import Hole, Run, Survey
@@ -94,9 +94,15 @@ class Contradiction(Exception):
     """A log that is not doubtful differs from a peer's where it must not."""
 
 
-def decide(survey: Survey, peers: Mapping[str, LogMap], applied: Point) -> Mend | Unproven:
+def decide(
+    survey: Survey,
+    peers: Mapping[str, LogMap],
+    applied: Point,
+    have: Collection[int] = (),
+) -> Mend | Unproven:
     """What to do about the first stretch of damaged segments, once their end is settled. `applied`:
-    what this node's own state holds; entries up to there may be given up."""
+    what this node's own state holds; entries up to there may be given up. `have`: entries that
+    are proven already."""
     mine = map_of(survey)
     anchors = {
         name: anchor for name, peer in peers.items() if (anchor := highest_common(mine, peer))
@@ -105,12 +111,11 @@ def decide(survey: Survey, peers: Mapping[str, LogMap], applied: Point) -> Mend 
     if survey.doubtful and survey.holes:
         last = survey.holes[-1].last
         if not any(anchor.index >= last for anchor in anchors.values()):
-            # What stands before the hole may be void: no checksum in it can tell.
-            return replace(_unproven(survey.holes[0]), offset=-1)
+            return _unproven(survey, survey.holes[0])
     drop = _drop(survey, peers, anchors)
-    decision = _fill(survey, peers, anchors, void_from, drop)
+    decision = _fill(survey, peers, anchors, void_from, drop, have)
     if isinstance(decision, Unproven) and decision.last <= applied.index > drop.index:
-        decision = _fill(survey, peers, anchors, void_from, applied)
+        decision = _fill(survey, peers, anchors, void_from, applied, have)
     return decision
 
 
@@ -120,21 +125,25 @@ def _fill(
     anchors: Mapping[str, Point],
     void_from: int | None,
     drop: Point,
+    have: Collection[int],
 ) -> Mend | Unproven:
     if void_from is not None and void_from <= drop.index:
         void_from = None
     takes: list[Take] = []
-    for missing in _missing(survey, next_stretch(survey, drop.index, void_from), void_from):
+    stretch = next_stretch(survey, drop.index, void_from)
+    for missing in _missing(survey, stretch, void_from, have):
         found = _takes(missing, peers, anchors)
         if found is None:
             holes = [hole for hole in survey.holes if hole.last >= missing.start]
-            return _unproven(holes[0])
+            return _unproven(survey, holes[0])
         takes += found
     return Mend(tuple(takes), drop, void_from)
 
 
-def _unproven(hole: Hole) -> Unproven:
-    return Unproven(hole.first, hole.last, hole.path, hole.offset)
+def _unproven(survey: Survey, hole: Hole) -> Unproven:
+    # What stands before a doubtful hole may be void: no checksum in it can tell.
+    offset = -1 if survey.doubtful else hole.offset
+    return Unproven(hole.first, hole.last, hole.path, offset)
 
 
 def highest_common(mine: LogMap, peer: LogMap) -> Point | None:
@@ -189,11 +198,14 @@ def _drop(survey: Survey, peers: Mapping[str, LogMap], anchors: Mapping[str, Poi
     return drop
 
 
-def _missing(survey: Survey, stretch: range, void_from: int | None) -> Iterable[range]:
+def _missing(
+    survey: Survey, stretch: range, void_from: int | None, have: Collection[int]
+) -> Iterable[range]:
     """The parts of the stretch that have to come from elsewhere."""
     first: int | None = None
     for index in stretch:
-        here = survey.readable(index) and (void_from is None or not _void(survey, index, void_from))
+        void = void_from is not None and _void(survey, index, void_from)
+        here = index in have or (survey.readable(index) and not void)
         if not here and first is None:
             first = index
         elif here and first is not None:

@@ -102,9 +102,13 @@ def _step(
             if patient or len(maps) + 1 < majority:
                 return f"{', '.join(away)} may prove how the log ended at {tail.path}"
             _abstain(job, f"the acknowledged end of the log is damaged from entry {end} on")
-    decision = decide(survey, maps, Point(0, 0) if patient else job.applied)
-    if isinstance(decision, Unproven):
-        return (yield from _unproven(job, survey, maps, decision, away))
+    applied = Point(0, 0) if patient else job.applied
+    while isinstance(decision := decide(survey, maps, applied, known), Unproven):
+        gap = decision
+        proven, _ = yield from _by_checksum(survey, maps, gap.path, gap.offset, gap.first, gap.last)
+        if gap.last not in proven:
+            return _give_up(job, survey, gap, away)
+        known.update(proven)
     for take in decision.takes:
         got = yield from _fetch(take)
         if got is None:
@@ -114,13 +118,7 @@ def _step(
     return ""
 
 
-def _unproven(
-    job: RepairJob, survey: Survey, maps: Mapping[str, LogMap], gap: Unproven, away: Sequence[str]
-) -> Generator[Request, Answer, str]:
-    known, _ = yield from _by_checksum(survey, maps, gap.path, gap.offset, gap.first, gap.last)
-    if gap.last in known:
-        _mend(job, survey, known, Mend())
-        return ""
+def _give_up(job: RepairJob, survey: Survey, gap: Unproven, away: Sequence[str]) -> str:
     if away:
         return f"entries {gap.first} to {gap.last} are damaged; {', '.join(away)} may have them"
     _abstain(job, f"no node can prove what stood in entries {gap.first} to {gap.last}")

@@ -11,7 +11,7 @@ from raftflow.cluster.consensus.handshake import Hello
 from raftflow.cluster.consensus.identity import Identity
 from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.membership import Configuration, Member
-from raftflow.cluster.consensus.types import Timing
+from raftflow.cluster.consensus.types import PeerInfo, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,4 +67,20 @@ def hello_of(config: ConsensusConfig, identity: Identity) -> Hello:
         raft=config.advertised,
         metrics=config.metrics,
         boots=identity.boots,
+    )
+
+
+def peer_info(member: Member, known: Hello | None, *, connected: bool) -> PeerInfo:
+    """A member, and what it said of itself."""
+    return PeerInfo(
+        id=member.id,
+        http=known.http if known else "",
+        grpc=known.grpc if known else "",
+        raft=known.raft if known else member.raft,
+        metrics=known.metrics if known else "",
+        version=known.version if known else "",
+        feature_level=known.feature_level if known else 0,
+        connected=connected,
+        voter=member.voter,
+        incarnation=known.incarnation if known else "",
     )

@@ -118,9 +118,11 @@ def overwrite(path: Path, offset: int, data: bytes) -> None:
 
 
 def flip_in_sealed_segment(directory: Path) -> None:
-    """On a running node, in the oldest segment, which nobody writes to."""
+    """On a running node, in the newest segment that nobody writes to: older ones may be on their
+    way out."""
     found = records(directory / "raft")
-    record = next(record for record in found if record.path == found[0].path and record.size > 500)
+    sealed = sorted({record.path for record in found})[-2]
+    record = next(each for each in found if each.path == sealed and each.size > 500)
     data = record.path.read_bytes()
     overwrite(record.path, record.offset + 200, bytes([data[record.offset + 200] ^ 1]))
 

@@ -272,3 +272,19 @@ def test_an_interrupted_repair_is_taken_up_again() -> None:
             assert cure([hurt, *others]) == []
         assert entries_of(opened(CrashDisk(hurt.disk.files()))) == log
     assert DIRECTORY in paths[0]
+
+
+def test_two_damaged_entries_that_only_their_checksums_prove() -> None:
+    """The one peer that is not behind has no entry that could be compared beside them."""
+    log = log_of([1] * 8)
+    files = written(log).files()
+    for index in (6, 8):
+        path, at = place(files, log[index - 1].payload)
+        data = bytearray(files[path])
+        data[at] ^= 1
+        files = {**files, path: bytes(data)}
+    other = written([*log[:6], LogEntry(7, 2, b"other"), LogEntry(8, 2, b"other")])
+    patients = [Patient("a", CrashDisk(files)), Patient("b", other), Patient("c", written(log))]
+    assert cure(patients) == []
+    assert entries_of(opened(patients[0].disk)) == log
+    assert not is_abstaining(patients[0])
