@@ -28,7 +28,6 @@ TOLD_METHOD = "digest"
 ASKED_METHOD = "digest.at"
 FIRST_METHOD = "digest.first"
 PERIOD_S = 0.25
-# Releases before 0.3 keep the digests of every so many entries only.
 _ASK_TIMEOUT_MS = 300
 _ASK_AGAIN_S = (0.0, 0.05, 0.15)
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 
 KEPT = 8_192
-MARK_EVERY = 64  # round indexes, of which release 0.2 tells
+MARK_EVERY = 64  # round indexes; releases before 0.3 keep the digests of these only
 # Of a digest, when thousands are compared at once: two that differ agree in these by chance never.
 SHORT_BYTES = 8
 

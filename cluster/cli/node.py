@@ -10,15 +10,28 @@ import click
 
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
-from raftflow.cluster.cli.options import DURATION, PAIR, client_options
+from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer, printable
-from raftflow.cluster.config import Address
+from raftflow.cluster.config import Peer
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.rebuild import Plan, plan_rebuild, rebuild_directory
 
 NODES = "/api/cluster/nodes"
 LOOK_S = 0.3
 DEFAULT_WAIT = "10m"
+
+
+class New(click.ParamType[Peer]):
+    name = "ID=HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Peer:
+        try:
+            return Peer.parse(str(value))
+        except ValueError as error:
+            self.fail(f"{error}; write it like n4=10.0.0.4:9233", param, ctx)
+
+
+NEW = New()
 
 
 @click.group()
@@ -77,18 +90,16 @@ def list_(client: Client, printer: Printer) -> None:
 
 
 @node.command()
-@click.argument("new", metavar="ID=HOST:PORT", type=PAIR)
+@click.argument("new", metavar="ID=HOST:PORT", type=NEW)
 @_waits
 @client_options
-def add(
-    client: Client, printer: Printer, new: tuple[str, str], timeout: int, no_wait: bool
-) -> None:
+def add(client: Client, printer: Printer, new: Peer, timeout: int, no_wait: bool) -> None:
     """Add the node ID, whose Raft port the others reach at HOST:PORT.
 
     Prints the command that starts it, and waits until it votes. Again after an interruption: it
     goes on waiting.
     """
-    member_id, raft = _address(new)
+    member_id, raft = new.id, str(new.raft)
     _add(client, printer, member_id, raft)
     if not no_wait:
         row = _until_it_votes(client, printer, member_id, timeout)
@@ -110,14 +121,14 @@ def remove(client: Client, printer: Printer, node_id: str) -> None:
 
 @node.command()
 @click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW=HOST:PORT", type=PAIR)
+@click.argument("new", metavar="NEW=HOST:PORT", type=NEW)
 @_waits
 @client_options
 def replace(
     client: Client,
     printer: Printer,
     old: str,
-    new: tuple[str, str],
+    new: Peer,
     timeout: int,
     no_wait: bool,
 ) -> None:
@@ -126,7 +137,7 @@ def replace(
     OLD may be down, or the leader. A node that lost its disk and keeps id and address needs none of
     this: start it again.
     """
-    member_id, raft = _address(new)
+    member_id, raft = new.id, str(new.raft)
     if no_wait:
         raise click.UsageError("OLD goes only once NEW votes: use `node add --no-wait` instead")
     if member_id == old:
@@ -267,14 +278,6 @@ def _find(state: dict[str, Any], member_id: str) -> dict[str, Any] | None:
         ),
         None,
     )
-
-
-def _address(new: tuple[str, str]) -> tuple[str, str]:
-    """As the node that takes it will write it."""
-    try:
-        return new[0], str(Address.parse(new[1]))
-    except ValueError as error:
-        raise click.UsageError(f"ID=HOST:PORT: {error}") from None
 
 
 def _path(member_id: str) -> str:

@@ -24,7 +24,7 @@ from raftflow.cluster.consensus.progress import Mode
 from raftflow.cluster.consensus.types import Role
 from raftflow.engine.commands import FEATURE_LEVEL
 from raftflow.engine.evolve.recorder import Recorder
-from raftflow.raftlog import frame, recovery
+from raftflow.raftlog import abstaining, frame, recovery
 from raftflow.raftlog.hardstate import HardState
 
 P = "_SyncObj__"
@@ -68,6 +68,42 @@ def handler(row: int, kind: str) -> Callable[[Any], Any]:
         return replacement
 
     return register
+
+
+# -- row 19: repair
+
+
+@mutant(19, proof, "highest_common")
+def whatever_a_peer_has_there_is_taken(mine: Any, peer: Any) -> Any:
+    last = peer.runs[-1] if peer.runs else None
+    return proof.Point(last.last, last.term) if last else original_highest_common(mine, peer)
+
+
+original_highest_common = proof.highest_common
+
+
+@mutant(19, Core, "__init__")
+def an_abstaining_node_votes(self: Any, **settings: Any) -> None:
+    original_init(self, **{**settings, "abstaining": False})
+
+
+original_init = Core.__init__
+
+
+@mutant(19, Core, "_may_campaign")
+def a_node_without_its_state_leads(self: Any) -> bool:
+    before, self.awaiting_copy = self.awaiting_copy, False
+    may = original_may_campaign(self)
+    self.awaiting_copy = before
+    return bool(may)
+
+
+original_may_campaign = Core._may_campaign
+
+
+@mutant(19, abstaining, "mark")
+def the_end_of_a_log_is_cut_in_silence(disk: Any, directory: str, reason: str) -> None:
+    pass
 
 
 # -- row 1: term and vote
@@ -396,11 +432,6 @@ def an_acknowledged_tail_is_cut(_scan: Any, *, last: bool) -> None:
 @mutant(19, repair, "_abstain", test="tests/cluster/consensus/test_repair.py")
 def who_lost_promises_goes_on_voting(_job: Any, _reason: str) -> None:
     pass
-
-
-@mutant(19, proof, "highest_common", test="tests/cluster/consensus/test_repair.py")
-def peers_are_believed_without_proof(_mine: Any, peer: Any) -> Any:
-    return proof.Point(peer.runs[-1].last, peer.runs[-1].term) if peer.runs else None
 
 
 # -- row 20: a disk that is lost takes its promises with it

@@ -93,10 +93,10 @@ class Nodes:
     def peers(self, *ids: str) -> str:
         return ",".join(f"{each}={self[each].raft}" for each in ids)
 
-    def bear(self, *ids: str) -> None:
+    def bear(self, *ids: str, arguments: tuple[str, ...] = ()) -> None:
         """A new cluster of these, with all disks recorded."""
         for each in ids:
-            self[each].start("--peers", self.peers(*ids))
+            self[each].start("--peers", self.peers(*ids), *arguments)
         self.wait_settled(*ids)
 
     def running(self) -> list[Process]:

@@ -98,7 +98,7 @@ def test_replace_removes_the_old_one_only_once_the_new_one_votes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("add", "n4"), "not NAME=VALUE"),
+        (("add", "n4"), "is not ID=host:port; write it like n4=10.0.0.4:9233"),
         (("add", "n4=h"), "'h' is not host:port"),
         (("add", "n4=::1:1"), r"write an IPv6 address as [address]:port"),
         (("replace", "n1", "n1=h:1"), "cannot take its own place"),
