@@ -333,23 +333,26 @@ class Checks:
         self.acked_index = max(self.acked_index, index)
 
     def after_step(self, node: SimNode) -> None:
-        commit = node.core.commit_index
+        core, name = node.core, node.name
+        commit, before, last = core.commit_index, self._commit[name], node.journal.last_index
+        leading = core.term if core.role is Role.LEADER else 0
+        if before == commit <= last and leading == self._leading[name]:
+            return  # as nearly always: this is asked after every step
         require(
-            self._commit[node.name] <= commit <= node.journal.last_index,
+            before <= commit <= last,
             "the commit index rises, within the log",
-            node=node.name,
-            before=self._commit[node.name],
+            node=name,
+            before=before,
             commit=commit,
-            last=node.journal.last_index,
+            last=last,
         )
-        leading = node.core.term if node.core.role is Role.LEADER else 0
-        if leading and leading == self._leading[node.name] and commit > self._commit[node.name]:
+        if leading and leading == self._leading[name] and commit > before:
             require(
                 node.journal.term(commit) == leading,
                 "a leader counts answers for entries of its own term only",
-                node=node.name,
+                node=name,
                 commit=commit,
                 term=leading,
             )
-        self._leading[node.name] = leading
-        self._commit[node.name] = commit
+        self._leading[name] = leading
+        self._commit[name] = commit

@@ -27,7 +27,9 @@ class Operator:
         self._world = world
         self._rng = random.Random(f"operator of {world.seed}")
         self.stopped = world.only_processes_crash  # stock PySyncObj is left as it was born
-        world.clock.after(1.0, self._care)
+
+    def begin(self) -> None:
+        self._world.clock.after(1.0, self._care)
 
     # -- what the nemesis asks for; each says whether it was done
 

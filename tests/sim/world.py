@@ -138,6 +138,8 @@ class World:
     def strife(self) -> None:
         self.start()
         self.operator = Operator(self)
+        if not self.only_processes_crash:
+            self.operator.begin()
         self.nemesis.begin()
         self.workload = Workload(self)
         self.quarrel()

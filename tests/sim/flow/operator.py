@@ -1,5 +1,5 @@
 """Whoever runs a cluster that runs workflows: calls its API, as `raftflow node` does. What the
-members need besides, the leader's own steward sees to."""
+members need besides, the leader's own steward sees to: this operator is never told to begin."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ WAIT_S = 12.0
 
 class FlowOperator(Operator):
     _world: FlowWorld
-
-    def _care(self) -> None:
-        """The steward of the leader does."""
 
     def join(self) -> bool:
         leader = self._leader()

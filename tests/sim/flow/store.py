@@ -10,6 +10,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from raftflow.cluster.codec.commands import decode_entry
 from raftflow.cluster.store import (
@@ -52,6 +53,10 @@ def blank() -> bytes:
 
 
 BLANK = blank()
+
+
+# All nodes of a world read the same entries, one soon after the other, and change none.
+_decoded = lru_cache(maxsize=256)(decode_entry)
 
 
 class Disk:
@@ -215,7 +220,7 @@ class SimReplica:
 
     def apply(self, entry: LogEntry) -> tuple[Applied, Batch]:
         batch, before, hot = (
-            decode_entry(entry.index, entry.term, entry.payload),
+            _decoded(entry.index, entry.term, entry.payload),
             self.applied,
             self.hot,
         )
