@@ -39,14 +39,16 @@ sim: $(STAMP) ## simulated clusters, fresh seeds, too; SEEDS=0:200, or SEED=17 t
 	@$(BIN)/python -m tests.sim.run $(if $(SEED),$(SEED) $(SIMFLAGS),$(if $(SEEDS),$(SEEDS) $(SIMFLAGS)))
 	@$(if $(SEEDS),$(if $(SIMFLAGS),,$(BIN)/python -m tests.sim.run --engine $(SEEDS)))
 
-campaigns: $(STAMP) ## the long simulations, fuzzing, crash states and faults of disks
+campaigns: $(STAMP) ## the long simulations, fuzzing, crash states, faults of disks, seeded bugs
 	$(BIN)/python -m tests.sim.run 0:2000 --shrink
 	$(BIN)/python -m tests.sim.run --fresh 2000 --shrink
 	$(BIN)/python -m tests.sim.run --engine 0:500 --shrink
 	$(BIN)/python -m tests.sim.run --engine --fresh 500 --shrink
 	$(BIN)/python -m tests.sim.run --mutants
 	TEST_ENTRIES_AWAY=20000 $(BIN)/pytest -q tests/e2e/test_snapshot.py
+	UPGRADE_ORDERS=all $(BIN)/pytest -q tests/compat/upgrade
 	FUZZ_EXAMPLES=1000 $(BIN)/pytest -q tests/fuzz
+	JEPSEN_BUGS=all $(BIN)/pytest -q tests/jepsen/test_seeded_nodes.py
 	CRASH_CUTS=800 CRASH_SEEDS=10 $(BIN)/pytest -q tests/e2e/test_crash_states.py
 	DISK_FAULTS=60 $(BIN)/pytest -q tests/e2e/test_disk_faults.py
 

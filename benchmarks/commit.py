@@ -26,7 +26,8 @@ from typing import Any
 import structlog
 import uvloop
 
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import Role, SnapshotManifest
 from raftflow.raftlog.journal import LogEntry
 

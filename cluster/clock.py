@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 # A node further than this from the median must not lead.
 MAX_LEADER_SKEW_MS = 1_000
+# A sample that came quickly is better than a later slow one, for as long as no clock drifts.
+FRESH_US = 5_000_000
+# How long a sample was under way whose sender had heard nothing of us.
+UNKNOWN_US = 3_600_000_000
+ROUNDING_US = 2_000
 
 
 def _monotonic_us() -> int:
@@ -20,6 +26,25 @@ def _monotonic_us() -> int:
 
 def _wall_us() -> int:
     return time.time_ns() // 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A peer's wall clock minus our monotonic clock, off by half of ``took_us`` at most."""
+
+    offset_us: int
+    took_us: int
+    at_us: int
+
+    def outdates(self, other: Sample) -> bool:
+        """Whether to believe this one instead: it is as good, the other is old, or the clock has
+        been set since. (A clock whose samples come late looks slow; time measured with it would
+        leap when one comes in time, and timers begun before would be short.)"""
+        moved = abs(self.offset_us - other.offset_us)
+        doubt_us = (self.took_us + other.took_us) // 2 + ROUNDING_US
+        return (
+            self.took_us <= other.took_us or self.at_us - other.at_us > FRESH_US or moved > doubt_us
+        )
 
 
 class LogClock:
@@ -36,19 +61,32 @@ class LogClock:
         self._monotonic_us = monotonic_us
         self._wall_us = wall_us
         self._peers: frozenset[str] | None = None  # the other voters, once they are known
-        self._offsets_us: dict[str, int] = {}  # a peer's wall clock minus our monotonic clock
+        self._samples: dict[str, Sample] = {}
         self._last_us = 0
         self._last_at_us = monotonic_us()
 
     def follow(self, *, voters: int, peers: Collection[str]) -> None:
         """Who votes has changed; `peers` are those besides this node."""
         self._voters, self._peers = voters, frozenset(peers)
-        self._offsets_us = {p: at for p, at in self._offsets_us.items() if p in self._peers}
+        self._samples = {p: known for p, known in self._samples.items() if p in self._peers}
 
-    def observe(self, peer: str, wall_ms: int) -> None:
-        """Note what a peer's wall clock said just now."""
-        if self._peers is None or peer in self._peers:
-            self._offsets_us[peer] = wall_ms * 1_000 - self._monotonic_us()
+    def observe(self, peer: str, wall_ms: int, *, took_us: int | None = None) -> None:
+        """Note what a peer's wall clock said just now, or at most ``took_us`` ago."""
+        if self._peers is not None and peer not in self._peers:
+            return
+        mono = self._monotonic_us()
+        offset_us = wall_ms * 1_000 - mono
+        if took_us is None:
+            sample = Sample(offset_us, UNKNOWN_US, mono)
+        else:
+            sample = Sample(offset_us + took_us // 2, took_us, mono)
+        known = self._samples.get(peer)
+        if known is None or sample.outdates(known):
+            self._samples[peer] = sample
+
+    def moment_us(self) -> int:
+        """Monotonic time, which means nothing elsewhere."""
+        return self._monotonic_us()
 
     def wall_ms(self) -> int:
         return self._wall_us() // 1_000
@@ -57,7 +95,7 @@ class LogClock:
     def ready(self) -> bool:
         """Whether a majority of the voters' clocks is known: before that a lone wrong clock
         could set the time of a new cluster."""
-        return len(self._offsets_us) + 1 > self._voters // 2
+        return len(self._samples) + 1 > self._voters // 2
 
     def resume(self, last_ms: int) -> None:
         """Start from the newest stamp in the log (0 in a new one)."""
@@ -84,6 +122,7 @@ class LogClock:
         return (self._wall_us() - self._median_us(mono)) // 1_000
 
     def _median_us(self, mono: int) -> int:
-        walls = sorted([self._wall_us(), *(mono + offset for offset in self._offsets_us.values())])
+        theirs = [mono + sample.offset_us for sample in self._samples.values()]
+        walls = sorted([self._wall_us(), *theirs])
         # The lower one of two: a timer may be late, never early.
         return walls[(len(walls) - 1) // 2]

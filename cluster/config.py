@@ -119,6 +119,10 @@ class Storage:
     checkpoint_interval_ms: int = setting(
         5_000, "How often the state is fsynced, after which the log before it may be dropped."
     )
+    scrub_bytes_per_second: int = setting(
+        4 * MIB, "How fast log and state are read again in the background to find damage; 0: never."
+    )
+    scrub_pause_ms: int = setting(3_600_000, "Pause between two passes of that.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +311,8 @@ class Config:
         if self.storage.segment_bytes > 1024 * MIB:
             raise ConfigError("storage.segment_bytes", f"must be at most {1024 * MIB}")
         _at_least(self.storage, 0, "log_tail_entries", prefix="storage.")
+        _at_least(self.storage, 0, "scrub_bytes_per_second", prefix="storage.")
+        _at_least(self.storage, 100, "scrub_pause_ms", prefix="storage.")
         if self.limits.payload_bytes > self.limits.request_body_bytes:
             raise ConfigError(
                 "limits.payload_bytes",

@@ -211,7 +211,8 @@ class Forwarder:
         return None
 
     async def _when_overloaded(self, call: _Attempt, error: Overloaded) -> None:
-        if call.refusable:
+        # An earlier try may have reached a log: then a refusal does not say that nothing happened.
+        if call.refusable and not call.maybe_applied:
             raise error
         call.refusal = error
         await asyncio.sleep(error.retry_after_ms / 1_000)

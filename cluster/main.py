@@ -65,15 +65,29 @@ async def _serve(config: Config) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
     try:
-        await node.start()
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        if not await _started(node, stopping):
+            return
         _spare_the_collector()
-        told: list[asyncio.Future[Any]] = [asyncio.ensure_future(stop.wait()), node.outcast]
+        told: list[asyncio.Future[Any]] = [stopping, node.outcast]
         await asyncio.wait(told, return_when=asyncio.FIRST_COMPLETED)
         log.info("stopping")
         if node.outcast.done():
             raise node.outcast.result()
     finally:
         await node.stop()
+
+
+async def _started(node: Node, stopping: asyncio.Future[Any]) -> bool:
+    """A start may have to wait for other nodes, so that it too can be stopped."""
+    starting: asyncio.Future[Any] = asyncio.ensure_future(node.start())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return False
+    starting.result()
+    return True
 
 
 def _spare_the_collector() -> None:

@@ -174,6 +174,23 @@ class Metrics:
             " than 0 on a healthy cluster.",
             registry=registry,
         )
+        self.scrub_bytes = Counter(
+            "workflowd_scrub_bytes_total",
+            "Bytes of the log and of the state that were read again to see whether they are sound.",
+            ["part"],
+            registry=registry,
+        )
+        self.scrub_findings = Counter(
+            "workflowd_scrub_findings_total",
+            "Damaged places that the scrub found; the node then ends and is repaired at its start.",
+            ["part"],
+            registry=registry,
+        )
+        self.scrub_completed = Gauge(
+            "workflowd_scrub_completed_timestamp_seconds",
+            "When the last pass over all data ended without a finding; 0: not yet.",
+            registry=registry,
+        )
         self._requests = Histogram(
             "workflowd_request_seconds",
             "API calls, by operation and gRPC code.",

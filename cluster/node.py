@@ -10,22 +10,29 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 import structlog
 
+from raftflow.cluster import damage
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.hosted_tasks import HostedTasks
+from raftflow.cluster.api.repairing import while_repairing
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.background import spawn
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig, Outcast, exit_process
+from raftflow.cluster.consensus.driver import Consensus, Outcast, exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
+from raftflow.cluster.consensus.recovery import has_peers
+from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import Role, Timing
+from raftflow.cluster.damage import Part
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.dispatch import (
     ACTIVITY,
@@ -47,8 +54,9 @@ from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
-from raftflow.cluster.store import Store, StoreSettings, WriterTimes
+from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTimes
 from raftflow.cluster.store.audit import INVARIANTS, Finding
 from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
@@ -85,7 +93,8 @@ class Node:
         )
         exits.callback(claim.lock.release)
         self.config = config = replace(config, cluster_id=claim.identity.cluster_id)
-        store = await _open_store(config, self._fatal)
+        self._has_peers = has_peers(str(config.data_dir), config.node_id, config.voters)
+        store = await self._open_store()
         exits.push_async_callback(store.close)
         self._build_core(store, claim)
         self._build_calls()
@@ -99,10 +108,14 @@ class Node:
             exits.push_async_callback(spans.stop)
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
-        await self.consensus.start()
+        async with while_repairing(config.http_addr, lambda: self.consensus.recovery.waiting_for):
+            await self.consensus.start()
+            exits.push_async_callback(self.consensus.stop)
+            # What this node has to tell is of no use before it has a state.
+            await self.consensus.recovery.has_state()
+        damage.clear(config.data_dir)
         self._learn_level()
         self.duties.returns.born_index = self.consensus.status().last_index
-        exits.push_async_callback(self.consensus.stop)
         exits.callback(self.duties.stop)
         self.exchange.start()
         exits.push_async_callback(self.exchange.stop)
@@ -117,6 +130,7 @@ class Node:
         await api.start()
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
+        exits.push_async_callback(self._start_scrub())
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -159,6 +173,7 @@ class Node:
         )
         self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
         self.consensus.set_listener(self)
+        self.consensus.recovery.set_aside = partial(damage.keep_copies, config.data_dir)
         self.consensus.on_members(self._on_members)
         self.clock = LogClock(voters=len(config.voters))
         self.exchange = ClockExchange(consensus=self.consensus, clock=self.clock)
@@ -302,6 +317,25 @@ class Node:
         if newest is not None:
             self.levels.saw_entry(entry_level(newest))
 
+    def _start_scrub(self) -> Callable[[], Awaitable[None]]:
+        storage = self.config.storage
+        scrub = Scrub(
+            data_dir=self.config.data_dir,
+            settings=ScrubSettings(
+                bytes_per_second=storage.scrub_bytes_per_second, pause_ms=storage.scrub_pause_ms
+            ),
+            metrics=self.metrics,
+            lag_ms=lambda: self.consensus.stats().loop_lag.p99_ms,
+            found=self._damaged,
+        )
+        task = spawn(scrub.run(), name="scrub", fatal=self.consensus.fatal)
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return stop
+
     async def _hand_over(self) -> None:
         consensus = self.consensus
         if consensus.role is not Role.LEADER or len(consensus.configuration.voters) == 1:
@@ -315,8 +349,40 @@ class Node:
         except TimeoutError:
             log.warning("leadership_kept", reason="no follower took over in time")
 
+    async def _open_store(self) -> Store:
+        """With peers a damaged state is set aside, and a copy fetched from one of them."""
+        config, known = self.config, damage.noted(self.config.data_dir)
+        if self._has_peers and Part.STATE in known:
+            await asyncio.to_thread(damage.set_aside_state, config.data_dir, known[Part.STATE])
+        times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
+
+        async def opened() -> Store:
+            return await Store.open(
+                config.data_dir / "state.db",
+                settings=StoreSettings(times=times),
+                on_fatal=self._fatal,
+                on_rot=partial(self._damaged, Part.STATE) if self._has_peers else None,
+            )
+
+        try:
+            return await opened()
+        except StoreDamaged as error:
+            if not self._has_peers:
+                raise
+            await asyncio.to_thread(damage.set_aside_state, config.data_dir, str(error))
+            return await opened()
+
+    def _damaged(self, part: Part, error: Exception) -> None:
+        """Found while this node runs. Its next start repairs it, if there is anybody to ask."""
+        if self._has_peers:
+            damage.note(self.config.data_dir, part, str(error))
+            log.critical("node_ended", reason=f"{error}; the next start repairs it from the others")
+            exit_process(error)
+
     def _fatal(self, error: Exception) -> None:
         """Disk errors are final (rule 8): never carry on from a state that may be wrong."""
+        if isinstance(error, StoreDamaged):
+            self._damaged(Part.STATE, error)
         log.critical("node_ended", reason=str(error))
         exit_process(error)
 
@@ -350,12 +416,6 @@ class Node:
             workflow_tasks=self.duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
         )
-
-
-async def _open_store(config: Config, on_fatal: Callable[[Exception], None]) -> Store:
-    times = WriterTimes(checkpoint_every_ms=config.storage.checkpoint_interval_ms)
-    path = config.data_dir / "state.db"
-    return await Store.open(path, settings=StoreSettings(times=times), on_fatal=on_fatal)
 
 
 def _engine_limits(config: Config) -> Limits:

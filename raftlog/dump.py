@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from raftflow.raftlog import frame, hardstate, recovery, segment
+from raftflow.raftlog import frame, hardstate, recovery, salvage, segment
 from raftflow.raftlog.disk import Disk
 from raftflow.raftlog.errors import JournalDamaged, JournalError, naming
 from raftflow.raftlog.segment import Scan
@@ -99,7 +99,30 @@ class EntryRecord:
         return {"kind": "entry", **fields}
 
 
-Record: TypeAlias = Vote | SegmentRecord | EntryRecord | Finding
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Entries that damage took; `last` None: the acknowledged end, and nobody here knows how far.
+    In a cluster the start of the node repairs that."""
+
+    first: int
+    last: int | None
+
+    def __str__(self) -> str:
+        if self.last is None:
+            return (
+                f"lost: the acknowledged end of the log, from entry {self.first} on. A start "
+                "beside other nodes restores it where they prove it; else the node votes for nobody until "
+                "it has caught up."
+            )
+        return (
+            f"lost: entries {self.first} to {self.last}. A start beside other nodes fetches them."
+        )
+
+    def json(self) -> Json:
+        return {"kind": "missing", **asdict(self)}
+
+
+Record: TypeAlias = Vote | SegmentRecord | EntryRecord | Finding | Missing
 
 
 def holds_log(directory: str, disk: Disk) -> bool:
@@ -132,6 +155,18 @@ def records(directory: str, disk: Disk) -> Iterator[Record]:
             payload = frame.payload_of(data, offset, found)
             yield EntryRecord(scan.path, offset, found.index, found.term, live, payload)
     yield from verify(directory, disk)
+
+
+def missing(directory: str, disk: Disk) -> list[Missing]:
+    """What a repair has to bring back."""
+    try:
+        found = salvage.survey(disk, directory)
+    except JournalError:
+        return []  # among the findings
+    lost = [Missing(hole.first, hole.last) for hole in found.holes]
+    if found.tail is not None:
+        lost.append(Missing(found.end_index + 1, None))
+    return lost
 
 
 def verify(directory: str, disk: Disk) -> list[Finding]:

@@ -35,8 +35,10 @@ class Terms:
 
     def runs(self) -> list[tuple[int, int, int]]:
         """(first, last, term), in order."""
-        firsts = [first for first, _ in self._runs] + [self.last_index + 1]
-        return [(first, firsts[n + 1] - 1, term) for n, (first, term) in enumerate(self._runs)]
+        firsts = [max(first, self.prev_index + 1) for first, _ in self._runs]
+        lasts = [first - 1 for first in firsts[1:]] + [self.last_index]
+        terms = [term for _, term in self._runs]
+        return list(zip(firsts, lasts, terms, strict=True)) if terms else []
 
     def extend(self, count: int, term: int) -> None:
         """The next `count` entries are of this term."""

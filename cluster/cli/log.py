@@ -44,11 +44,13 @@ def dump(printer: Printer, directory: Path) -> None:
 def verify(printer: Printer, directory: Path) -> None:
     """Judge the log as a start of the node would.
 
-    It goes on after the first damage. Each finding names file, offset and remedy. Exit status 1
-    when the node would refuse to start.
+    It goes on after the first damage. Each finding names file, offset and remedy; then comes which
+    entries are lost. A node with peers fetches those at its start, a single one refuses. Exit
+    status 1 when anything is damaged.
     """
     path = _raft_directory(directory)
-    _print(printer, raftlog.verify(path, OsDisk()))
+    findings = raftlog.verify(path, OsDisk())
+    _print(printer, [*findings, *(raftlog.missing(path, OsDisk()) if findings else [])])
     printer.note(f"{path}: no damage")
 
 
@@ -67,7 +69,7 @@ def _print(printer: Printer, records: Iterable[raftlog.Record]) -> None:
     except (JournalError, OSError) as error:
         raise CommandError(str(error)) from None
     if damaged:
-        raise CommandError(f"the log is damaged in {damaged} places; the node would not start")
+        raise CommandError(f"the log is damaged in {damaged} places")
 
 
 def _raft_directory(directory: Path) -> str:

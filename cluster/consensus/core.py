@@ -13,8 +13,6 @@ Nothing here blocks, waits or knows asyncio. Time and chance are PySyncObj's mod
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -45,6 +43,7 @@ from raftflow.cluster.consensus.membership import (
 from raftflow.cluster.consensus.prevote import PreVote, would_vote
 from raftflow.cluster.consensus.progress import LONG_AGO, Following, Mode, Progress
 from raftflow.cluster.consensus.readindex import Done, ForwardedReads, LeaderReads
+from raftflow.cluster.consensus.reviewed import check_engine
 from raftflow.cluster.consensus.types import (
     Callbacks,
     ChangeRefused,
@@ -65,34 +64,6 @@ from raftflow.raftlog.journal import Journal, LogEntry
 
 __all__ = ["Core"]
 
-REVIEWED_VERSION = "0.3.17"
-# sha256 of the sources of what is overridden and of what is called, by `_fingerprint`.
-REVIEWED_SOURCES = {
-    "__init__": "09df12cd7fd7d727",
-    "_applyCommand": "827f207d515b2d64",
-    "_checkCommandsToApply": "a386a8079361d204",
-    "_onTick": "cc9eb08232d005ba",
-    "doTick": "bef78c2ba06d784b",
-    "_SyncObj__applyLogEntries": "073db677773b5a2d",
-    "_SyncObj__doApplyCommand": "1ea7aa506e950d0a",
-    "_SyncObj__onMessageReceived": "ddfe34b6c0282179",
-    "_SyncObj__sendNextNodeIdx": "68aaeefc267b8896",
-    "_SyncObj__generateRaftTimeout": "92ed37d3620e781a",
-    "_SyncObj__onNodeConnected": "2655afb481b4c69b",
-    "_SyncObj__onNodeDisconnected": "a81c0475ba2218cc",
-    "_SyncObj__onBecomeLeader": "5a3fd97bc17dc1cf",
-    "_SyncObj__setCurrentTerm": "0ad5bf456ac06bd3",
-    "_SyncObj__setState": "2c1f239f7bd79b39",
-    "_SyncObj__sendAppendEntries": "9cb9073128c392fa",
-    "_SyncObj__parseChangeClusterRequest": "b2d5d695b12e592f",
-    "_SyncObj__doChangeCluster": "247d4d4101b8cd3c",
-    "_SyncObj__tryLogCompaction": "c2f8a0ec14cc7312",
-    "_SyncObj__loadDumpFile": "ec66e83905de703b",
-    "_SyncObj__getCurrentLogIndex": "e5af22ca246686bd",
-    "_SyncObj__getCurrentLogTerm": "1cb8867e6a13d397",
-    "_SyncObj__onLeaderChanged": "53b7685e1d897887",
-}
-
 BATCH_BYTES = 1 << 20
 BATCHES_IN_FLIGHT = 2
 DELIVER_BYTES = 1 << 20
@@ -106,19 +77,6 @@ ROLES = (Role.FOLLOWER, Role.CANDIDATE, Role.LEADER)
 log = structlog.get_logger()
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _fingerprint(name: str) -> str:
-    return hashlib.sha256(inspect.getsource(getattr(SyncObj, name)).encode()).hexdigest()[:16]
-
-
-def check_engine() -> None:
-    """Refuse any PySyncObj that is not the one that was reviewed."""
-    if engine.VERSION != REVIEWED_VERSION:
-        raise ImportError(f"pysyncobj {engine.VERSION} is not the reviewed {REVIEWED_VERSION}")
-    for name, expected in REVIEWED_SOURCES.items():
-        if _fingerprint(name) != expected:
-            raise ImportError(f"pysyncobj's {name} is not the one that was reviewed")
 
 
 check_engine()
@@ -177,22 +135,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._heartbeat = timing.heartbeat_ms / 1000
         self._election_min = timing.election_min_ms / 1000
         self._election_max = timing.election_max_ms / 1000
-        self._peers: dict[str, Progress] = {}
-        self._pre_vote = PreVote()
-        self._voted_for_us: set[str] = set()
-        self._leader_contact = LONG_AGO
-        self._last_tick = engine.monotonicTime()
-        self._no_deadlines_before = LONG_AGO
-        self._hurry = False
-        self._reason = "start"
-        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
-        self._counters = Counters()
-        self._transfer_to: str | None = None
-        self._transfer_until = 0.0
-        self._transfer_asked = False
-        self._following = Following()
-        self._reads = LeaderReads(self._confirmed_round)
-        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
+        self._know_nothing()
         if not awaiting_copy:
             _align(journal, applied_index, applied_term)
         self._configurations = Configurations(configuration_index, configuration)
@@ -212,11 +155,33 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         # What stood before a log that awaits a copy was compacted, so committed (row 19).
         settled = journal.prev_index if awaiting_copy else applied_index
         self.__raftCommitIndex = min(settled, journal.last_index)
+        if journal.last_term > self.__raftCurrentTerm:
+            # A copy of a newer term was installed, and then the process died (row 19).
+            self.__setCurrentTerm(journal.last_term, None)
         self._adopt_configuration()
         if self._electorate.agreed(self._itself()):
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
+
+    def _know_nothing(self) -> None:
+        """Of peers and of leaders, as at every start."""
+        self._peers: dict[str, Progress] = {}
+        self._pre_vote = PreVote()
+        self._voted_for_us: set[str] = set()
+        self._leader_contact = LONG_AGO
+        self._last_tick = engine.monotonicTime()
+        self._no_deadlines_before = LONG_AGO
+        self._hurry = False
+        self._reason = "start"
+        self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
+        self._counters = Counters()
+        self._transfer_to: str | None = None
+        self._transfer_until = 0.0
+        self._transfer_asked = False
+        self._following = Following()
+        self._reads = LeaderReads(self._confirmed_round)
+        self._forwarded_reads = ForwardedReads(int(engine.random.random() * (1 << 40)))
 
     # ---------------------------------------------------------------- what the surroundings call
 
@@ -276,6 +241,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             # What an older leader began could be committed behind our back otherwise.
             raise ChangeRefused(f"no entry of term {self.term} is committed yet")
         problem = step_problem(newest.configuration, configuration)
+        problem = problem or self._electorate.contradiction(configuration)
         if problem is not None:
             raise ChangeRefused(problem)
         raw = encode(configuration)
@@ -343,6 +309,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if index <= self.__raftLastApplied:
             return
         self.awaiting_copy = False
+        if term > self.__raftCurrentTerm:
+            # Row 19: not from our leader, but from whoever had one.
+            self._new_term(term, "the copy is of a newer term")
         before = self._configurations.newest
         if _align(self._journal, index, term):
             self._configurations.forget()
@@ -584,12 +553,18 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _disowns(self, name: str) -> bool:
         """Row 20: a candidate whose disk was another when we met it first. Where a committed entry
-        records disks, whoever has a complete log knows whether it may campaign."""
+        records disks, whoever has a complete log knows whether it may campaign. And who waits to
+        join, with nothing learnt yet, does not help an empty node to begin another cluster."""
         known, newest = (
             held.configuration.find(name)
             for held in (self._configurations.committed, self._configurations.newest)
         )
         incarnation = self._peer(name).incarnation
+        if (
+            self.configuration.index == 0
+            and self.configuration.configuration.find(self._id) is None
+        ):
+            return True
         return (
             known is not None
             and not known.incarnation

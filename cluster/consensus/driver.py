@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
-import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from typing import NoReturn, Protocol
+from functools import partial
+from typing import NoReturn
 
 import structlog
 
+from raftflow.cluster.consensus.boots import BootCount
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.configurations import REGULAR, Held
 from raftflow.cluster.consensus.core import Core
@@ -27,27 +26,26 @@ from raftflow.cluster.consensus.handshake import (
     NOT_A_MEMBER,
     STALE_DATA,
     HandshakeError,
-    Hello,
     Purpose,
 )
-from raftflow.cluster.consensus.identity import Claim, Identity, claim_directory
+from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.ledger import PeerLedger
-from raftflow.cluster.consensus.link import LinkLimits
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
 from raftflow.cluster.consensus.proof import Point
 from raftflow.cluster.consensus.recovery import Recovery
+from raftflow.cluster.consensus.settings import ConsensusConfig, hello_of
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource, SnapshotStore
 from raftflow.cluster.consensus.transport import RaftTransport
 from raftflow.cluster.consensus.types import (
     ConsensusStatus,
     DriverStats,
+    Listener,
     PeerInfo,
     Proposed,
     Role,
     SnapshotManifest,
-    Timing,
     Unavailable,
 )
 from raftflow.cluster.consensus.watchdog import LoopWatchdog
@@ -70,13 +68,6 @@ class Outcast(Exception):
     """The others will not have this node as it is; the message names the way out."""
 
 
-class Listener(Protocol):
-    """The layer above. Both are called on the loop and only hand over."""
-
-    def on_apply(self, entries: Sequence[LogEntry]) -> None: ...
-    def on_role(self, role: Role, term: int, leader: str | None) -> None: ...
-
-
 def exit_process(error: BaseException) -> NoReturn:
     """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
     status = EXIT_REFUSED if isinstance(error, Outcast) else EXIT_FATAL
@@ -88,46 +79,6 @@ def exit_process(error: BaseException) -> NoReturn:
         sys.stderr.flush()
     finally:
         os._exit(status)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsensusConfig:
-    cluster_id: str
-    node_id: str
-    data_dir: str
-    listen: str
-    # Raft addresses by node id. An empty directory begins with these as the voters: all of a new
-    # cluster, this node included, or without it those of one that it joins. Later they only say
-    # where to dial, in preference to what the log says.
-    voters: Mapping[str, str]
-    raft: str = ""  # where the others reach this node, if `voters` does not say
-    http: str = ""
-    grpc: str = ""
-    metrics: str = ""
-    version: str = ""
-    feature_level: int = 1
-    timing: Timing = field(default_factory=Timing)
-    limits: LinkLimits = field(default_factory=LinkLimits)
-    segment_bytes: int = 64 << 20
-    journal_cache_bytes: int = 64 << 20
-    max_entry_bytes: int = 16 << 20
-    server_ssl: ssl.SSLContext | None = None
-    client_ssl: ssl.SSLContext | None = None
-
-    def __post_init__(self) -> None:
-        if not self.advertised:
-            raise ValueError(f"node {self.node_id!r} is not among the voters {sorted(self.voters)}")
-        if self.max_entry_bytes * 2 > self.limits.max_frame_bytes:
-            raise ValueError("max_entry_bytes must be at most half of max_frame_bytes")
-
-    @property
-    def advertised(self) -> str:
-        return self.raft or self.voters.get(self.node_id, "")
-
-    @property
-    def birth(self) -> Configuration:
-        """The members before any entry of the log says otherwise."""
-        return Configuration(tuple(Member(id=i, raft=at) for i, at in sorted(self.voters.items())))
 
 
 class Consensus:
@@ -146,6 +97,7 @@ class Consensus:
         # Told, at most once, that this node should stop in order; by default it ends at once.
         self.on_outcast: Callable[[Outcast], None] = self.fatal
         self._is_outcast = False
+        self._built = False
         self._store = store
         self._claim = claim  # of the data directory, by an owner who releases it after us
         self._die = die
@@ -198,7 +150,7 @@ class Consensus:
             on_error=self.fatal,
         )
         self._ledger = PeerLedger.open(config.data_dir)
-        self._hello = _hello(config, claim.identity)
+        self._hello = hello_of(config, claim.identity)
         self._mesh = Mesh(
             hello=self._hello,
             listen=config.listen,
@@ -219,6 +171,7 @@ class Consensus:
         exits.callback(self._journal.close)
         self._flusher = Flusher(flush=self._journal.flush, flushed=self._flushed, failed=self.fatal)
         self._build()
+        self._built = True
         self._mesh.admit(Purpose.RAFT, self._transport)
         exits.push_async_callback(self._flusher.close)
         # Once more, so that no message meets a journal that is being closed.
@@ -228,6 +181,16 @@ class Consensus:
         self._follow_members()
         if not self._mesh.started:
             await self._mesh.start()
+        boots = BootCount(
+            data_dir=config.data_dir,
+            identity=claim.identity,
+            mesh=self._mesh,
+            channel=self.channel,
+            ledger=self._ledger,
+            fatal=self.fatal,
+        )
+        boots.start()
+        exits.push_async_callback(boots.stop)
         self.recovery.begin(self, self._core, self._source, self._fetcher)
         exits.push_async_callback(self.recovery.stop)
         self._due = self._loop.time() + TICK_S
@@ -458,19 +421,14 @@ class Consensus:
             self._membership.store(Held(0, self.config.birth))
 
     async def _open_journal(self) -> Journal:
-        def opened() -> Journal:
-            return Journal.open(
-                self._directory,
-                disk=self._disk,
-                segment_bytes=self.config.segment_bytes,
-                cache_bytes=self.config.journal_cache_bytes,
-            )
-
+        size, cache = self.config.segment_bytes, self.config.journal_cache_bytes
+        opened = partial(
+            Journal.open, self._directory, disk=self._disk, segment_bytes=size, cache_bytes=cache
+        )
         peers = self._known_peers()
         applied = Point(self._store.applied_index, self._store.applied_term)
-        return await self.recovery.open_journal(
-            opened, peers=peers, applied=applied, meet_peers=lambda: self._meet(peers)
-        )
+        meet = partial(self._meet, peers)
+        return await self.recovery.open_journal(opened, peers, applied, meet_peers=meet)
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""
@@ -483,7 +441,7 @@ class Consensus:
     async def _meet(self, peers: Mapping[str, str]) -> None:
         """Over the channel only: there is no core yet."""
         held = self._membership.held
-        self._mesh.follow(peers, configuration=held.index if held is not None else 0)
+        self._mesh.follow(peers, configuration=held.index if held else 0)
         await self._mesh.start()
 
     def _build(self) -> None:
@@ -530,7 +488,7 @@ class Consensus:
 
     def _tick(self) -> None:
         self._tick_wanted = False
-        if self._dead or self._stopped or self._draining():
+        if self._dead or self._stopped or self._stalled_until > 0:
             return
         self._ticks += 1
         try:
@@ -554,9 +512,6 @@ class Consensus:
         if now >= self._expire_at:
             self._expire_at = now + _SNAPSHOT_EXPIRY_S
             self._source.expire()
-
-    def _draining(self) -> bool:
-        return self._stalled_until > 0
 
     def _drain(self) -> None:
         """After a stall: turn the loop until a whole turn brought no bytes."""
@@ -589,6 +544,8 @@ class Consensus:
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
         if refusal.reason == NOT_A_MEMBER:
+            if not self._built:
+                return  # a log that is under repair says nothing yet, and it is told again
             if max(self._journal.last_index, self._store.applied_index) > 0:
                 self._cast_out(
                     f"does not belong to its cluster any more ({peer}: {refusal.detail})"
@@ -654,19 +611,3 @@ def _held(manifest: SnapshotManifest) -> Held | None:
     if manifest.configuration is None:
         return None
     return Held(manifest.configuration_index, manifest.configuration)
-
-
-def _hello(config: ConsensusConfig, identity: Identity) -> Hello:
-    return Hello(
-        cluster_id=identity.cluster_id,
-        node_id=identity.node_id,
-        incarnation=identity.incarnation,
-        boot_id=secrets.token_hex(8),
-        feature_level=config.feature_level,
-        version=config.version,
-        http=config.http,
-        grpc=config.grpc,
-        raft=config.advertised,
-        metrics=config.metrics,
-        boots=identity.boots,
-    )

@@ -32,6 +32,16 @@ class Electorate:
         disk = self._disks[member_id] or self._first_seen.get(member_id, "")
         return disk in ("", incarnation)
 
+    def contradiction(self, after: Configuration) -> str | None:
+        """Why `after` must not record a disk: the voter was met with another one, and to record a
+        disk is no change of voters."""
+        for member in after.members:
+            before = self._disks.get(member.id)
+            met = self._first_seen.get(member.id, member.incarnation)
+            if member.voter and before == "" and member.incarnation not in ("", met):
+                return f"{member.id} had another disk when it was met first: it must learn anew"
+        return None
+
     def agreed(self, ids: Collection[str]) -> bool:
         """Whether these are a majority; whoever is no voter is passed over."""
         return len(self.voters.intersection(ids)) >= self.majority

@@ -1,8 +1,9 @@
 """`node.json`: whose data directory this is. And the lock that keeps a second process out.
 
 The incarnation is drawn once, when the directory is born. A node that comes back with another one
-has lost its disk, and with it its votes and acknowledgements. `boots` counts its starts: whoever
-comes with fewer than its peers have seen is an old copy, with votes and acknowledgements missing.
+has lost its disk, and with it its votes and acknowledgements. `boots` counts its starts, and on
+while it runs (`boots.py`): whoever comes with a count that its peers have seen is an old copy, with
+votes and acknowledgements missing.
 """
 
 from __future__ import annotations

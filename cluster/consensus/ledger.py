@@ -71,7 +71,7 @@ class PeerLedger:
         boot = hello.boot
         same_disk = [each for each in known if each.incarnation == boot.incarnation]
         if same_disk and (boot.boots == 0 or same_disk[0] == boot):
-            return self._durable.get(hello.node_id) != known
+            return self._durable != self._boots
         if same_disk:
             known = tuple(boot if each is same_disk[0] else each for each in known)
         else:
@@ -79,6 +79,13 @@ class PeerLedger:
         self._boots[hello.node_id] = known
         self.first_seen.setdefault(hello.node_id, boot.incarnation)
         return True
+
+    def note_own(self, mine: Hello, seen: Boot) -> None:
+        """A peer has met this node as `seen`. If that is another disk, this one replaced it, and
+        counts only once the configuration records it: this node must not campaign before."""
+        if seen.incarnation not in ("", mine.incarnation) and mine.node_id not in self._boots:
+            self._boots[mine.node_id] = (seen,)
+            self.first_seen[mine.node_id] = seen.incarnation
 
     async def written(self) -> None:
         """Return when all that was noted is on disk."""

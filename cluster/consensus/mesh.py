@@ -155,6 +155,10 @@ class Mesh:
             for peer in self._peers:
                 self._dialers.setdefault(peer, []).append(self._dialler(peer, purpose))
 
+    def count_boots(self, boots: int) -> None:
+        """What this node says of its disk from now on."""
+        self._hello = replace(self._hello, boots=boots)
+
     async def stop(self) -> None:
         self._stopping = True
         if self._sweep_timer is not None:
@@ -264,9 +268,11 @@ class Mesh:
         return None if self._ledger is None else self._ledger.newest(peer)
 
     def _judge(self, theirs: Hello, *, mine: Hello) -> None:
-        """Neither side may be an old copy of a disk that the other has met."""
+        """Neither side may be an old copy of a disk that the other has met. And one that has met
+        this node on another disk tells it that its promises are gone."""
         if self._ledger is not None:
             self._ledger.judge(theirs)
+            self._ledger.note_own(mine, theirs.seen)
         try:
             check_own_data(theirs, mine=mine)
         except HandshakeError as error:

@@ -8,7 +8,8 @@ nobody until everything committed is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import os
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -16,16 +17,18 @@ from typing import NoReturn, Protocol
 import structlog
 
 from raftflow.cluster.background import spawn
-from raftflow.cluster.consensus import repair_exchange
+from raftflow.cluster.consensus import membership_file, repair_exchange
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError
+from raftflow.cluster.consensus.configurations import Held
 from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.proof import Point
 from raftflow.cluster.consensus.repair import RepairJob, repair
 from raftflow.cluster.consensus.repair_exchange import LogServer, RepairClient
 from raftflow.cluster.consensus.snapshots import SnapshotFetcher, SnapshotSource
 from raftflow.cluster.consensus.types import Unavailable
 from raftflow.raftlog import abstaining
-from raftflow.raftlog.disk import Disk
+from raftflow.raftlog.disk import Disk, OsDisk
 from raftflow.raftlog.errors import JournalDamaged
 from raftflow.raftlog.journal import Journal
 from raftflow.raftlog.salvage import Survey
@@ -54,6 +57,23 @@ class Driver(Protocol):
     async def read_index(self, *, timeout_ms: int) -> int: ...
 
     def fatal(self, error: BaseException) -> NoReturn: ...
+
+
+def has_peers(data_dir: str, node_id: str, voters: Collection[Peer]) -> bool:
+    """Whether there may be anybody to repair this node from, as far as its files and its
+    configuration tell."""
+    directory = os.path.join(data_dir, "raft")
+    held: Held | None = None
+    if os.path.exists(os.path.join(directory, membership_file.FILE)):
+        with suppress(JournalDamaged):  # told when the log is opened
+            held = MembershipFile.open(directory, OsDisk()).held
+    members = {member.id for member in held.configuration.members} if held is not None else set()
+    return bool((members | {peer.id for peer in voters}) - {node_id})
+
+
+class Peer(Protocol):
+    @property
+    def id(self) -> str: ...
 
 
 class Recovery:
@@ -102,9 +122,9 @@ class Recovery:
     async def open_journal(
         self,
         opened: Callable[[], Journal],
-        *,
         peers: Mapping[str, str],
         applied: Point,
+        *,
         meet_peers: Callable[[], Awaitable[None]],
     ) -> Journal:
         """Open it, repaired if that is needed and there is anybody to ask. Raises JournalError."""
@@ -169,13 +189,18 @@ class Recovery:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _await_copy(self, core: Core, fetcher: SnapshotFetcher) -> None:
+        refused: set[str] = set()
         while core.awaiting_copy:
-            members = [member.id for member in core.configuration.configuration.members]
-            offer = await repair_exchange.find_copy(self._channel, members, self._least_index)
+            members = {member.id for member in core.configuration.configuration.members}
+            offer = await repair_exchange.find_copy(
+                self._channel, members - refused, self._least_index
+            )
             if offer is not None:
                 fetcher.offered(offer.peer, offer.manifest)
                 await fetcher.fetched()
             if core.awaiting_copy:
+                # The next one's may be better. After all, begin anew.
+                refused = refused | {offer.peer} if offer is not None else set()
                 await self._pause()
         log.info("state_copied")
         self._has_state.set()

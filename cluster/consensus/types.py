@@ -133,6 +133,13 @@ class ConsensusStatus:
     committed_configuration_index: int
 
 
+class Listener(Protocol):
+    """The layer above. Both are called on the loop and only hand over."""
+
+    def on_apply(self, entries: Sequence[LogEntry]) -> None: ...
+    def on_role(self, role: Role, term: int, leader: str | None) -> None: ...
+
+
 class Callbacks(Protocol):
     """What the core asks of its surroundings. Called on the thread that called the core."""
 

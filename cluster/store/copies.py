@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 
+from raftflow.cluster.store import scrub
 from raftflow.cluster.store.batch import AppliedState
-from raftflow.cluster.store.errors import CopyRefused, StoreError, fatal
+from raftflow.cluster.store.errors import CopyRefused, CorruptRecord, StoreError, fatal
 from raftflow.cluster.store.history_file import sync_folder
 from raftflow.cluster.store.readers import applied_state
 
@@ -60,8 +62,12 @@ def verify(path: str, sha256: str, expected: tuple[int, int]) -> AppliedState:
         raise CopyRefused(path, "its SHA-256 is not the one announced", "fetch it again")
     try:
         found = _applied(path)
+        _check_all(path)
     except sqlite3.Error as error:
         raise CopyRefused(path, f"it does not open: {error}", "fetch another copy") from error
+    except (StoreError, CorruptRecord) as error:
+        # The disk it was made on has rotted: that must not spread.
+        raise CopyRefused(path, f"it is damaged: {error}", "fetch another copy") from error
     if (found.index, found.term) != expected:
         problem = f"it ends at {found.index} of term {found.term}, announced was {expected}"
         raise CopyRefused(path, problem, "fetch another copy")
@@ -103,12 +109,19 @@ def file_sha256(path: str) -> str:
 
 
 def _applied(path: str) -> AppliedState:
-    # immutable: the file is complete, and no WAL may appear beside it.
-    db = sqlite3.connect(f"file:{_quoted(path)}?immutable=1", uri=True)
-    try:
+    with closing(_immutable(path)) as db:
         return applied_state(db)
-    finally:
-        db.close()
+
+
+def _check_all(path: str) -> None:
+    with closing(_immutable(path)) as db:
+        for _ in scrub.steps(path, db):
+            pass
+
+
+def _immutable(path: str) -> sqlite3.Connection:
+    # The file is complete, and no WAL may appear beside it.
+    return sqlite3.connect(f"file:{_quoted(path)}?immutable=1", uri=True)
 
 
 def _quoted(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from raftflow.cluster.errors import HistoryDamaged
+from raftflow.cluster.store.records import BadRecord
 
 _FETCH = (
     "stop this node, move everything out of its data directory and, while all other nodes run,"
@@ -43,12 +44,24 @@ class CopyRefused(StoreError):
 
 
 class CorruptRecord(HistoryDamaged):
-    """One row of one run fails its checksum or cannot be read: that run alone is UNKNOWN."""
+    """One row of one run fails its checksum or cannot be read: with a single node that run alone
+    is UNKNOWN; a node that has peers fetches a copy from them."""
 
     def __init__(self, path: str, where: str, problem: str) -> None:
         super().__init__(f"{path}: {where}: {problem}")
         self.where = where
         self.problem = problem
+
+    @property
+    def is_rot(self) -> bool:
+        """The bytes are not those that were written; else they may be a bug, the same on every
+        node."""
+        return isinstance(self.__cause__, BadRecord)
+
+
+def not_a_store(path: str, error: Exception) -> StoreDamaged:
+    """It opens, but what must stand in it does not."""
+    return StoreDamaged(path, f"its content is damaged: {error}", _FETCH)
 
 
 def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:

@@ -15,7 +15,13 @@ from raftflow.cluster.store import audit, copies, duties, lists
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
 from raftflow.cluster.store.connection import prepare
-from raftflow.cluster.store.errors import StoreDamaged, StoreError, StoreIOError
+from raftflow.cluster.store.errors import (
+    CorruptRecord,
+    StoreDamaged,
+    StoreError,
+    StoreIOError,
+    not_a_store,
+)
 from raftflow.cluster.store.readers import Readers, applied_state
 from raftflow.cluster.store.views import (
     ClosedRun,
@@ -66,6 +72,7 @@ class Store:
     ) -> None:
         self.path = path
         self._on_fatal = on_fatal
+        self._on_rot: Callable[[CorruptRecord], None] | None = None
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._queued_bytes = 0
@@ -85,10 +92,13 @@ class Store:
         *,
         settings: StoreSettings = DEFAULT_SETTINGS,
         on_fatal: Callable[[StoreError], None] = end_process,
+        on_rot: Callable[[CorruptRecord], None] | None = None,
     ) -> Store:
         """Create, migrate or recover the file. Raises StoreError. ``on_fatal`` hears of what goes
-        wrong in its threads later, on the loop; it must end the process."""
+        wrong in its threads later, on the loop; it must end the process. ``on_rot`` hears of
+        records that are not as they were written; without it they cost their run alone."""
         store = cls(os.fspath(path), settings, on_fatal)
+        store._on_rot = on_rot
         await store._start()
         return store
 
@@ -154,9 +164,12 @@ class Store:
     ) -> Loaded:
         """Aggregates as they are written. A thread of its own: no list delays apply."""
         wanted = (tuple(workflows), tuple(runs), tuple(requests))
-        return await self._read(
+        loaded = await self._read(
             self._readers.load(lambda db: Aggregates(self.path, db).load(*wanted))
         )
+        for problem in loaded.damaged.values():
+            self._tell_rot(problem)
+        return loaded
 
     async def oldest_request_ms(self) -> int | None:
         """When the first remembered request id expires."""
@@ -279,8 +292,12 @@ class Store:
 
     async def _start(self) -> None:
         db = await asyncio.to_thread(prepare, self.path)
-        self.written = applied_state(db)
-        self.catalog = duties.catalog(self.path, db)
+        try:
+            self.written = applied_state(db)
+            self.catalog = duties.catalog(self.path, db)
+        except (sqlite3.Error, TypeError, CorruptRecord) as error:
+            db.close()
+            raise not_a_store(self.path, error) from error
         self._submitted_index = self.written.index
         self.checkpointed_index = 0
         self._queued_bytes = 0
@@ -301,8 +318,15 @@ class Store:
     async def _read(self, reading: Awaitable[T]) -> T:
         try:
             return await reading
+        except CorruptRecord as error:
+            self._tell_rot(error)
+            raise
         except (StoreDamaged, StoreIOError) as error:
             raise self._fail(error) from error
+
+    def _tell_rot(self, error: CorruptRecord) -> None:
+        if error.is_rot and self._on_rot is not None:
+            self._on_rot(error)
 
     async def _in_writer(self, job: Callable[[], T]) -> T:
         future: asyncio.Future[T] = self._loop.create_future()

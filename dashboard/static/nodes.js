@@ -6,7 +6,14 @@ export function showNodes(cluster, answeredBy) {
   const leader = cluster.leader ? `${cluster.leader} leads` : "no leader";
   setText(
     document.getElementById("summary"),
-    `${leader} · term ${cluster.term} · seen by ${cluster.node} at ${new URL(answeredBy).host}`,
+    [
+      leader,
+      `term ${cluster.term}`,
+      cluster.pending_change,
+      `seen by ${cluster.node} at ${new URL(answeredBy).host}`,
+    ]
+      .filter(Boolean)
+      .join(" · "),
   );
   const nodes = cluster.nodes.map((node) => ({
     ...node,
@@ -16,11 +23,18 @@ export function showNodes(cluster, answeredBy) {
   reconcile(document.getElementById("nodes"), nodes, (node) => node.id, card);
 }
 
+// What a node does matters most; that it does not vote, if it only follows.
+function roleOf(node) {
+  if (node.member === "removed") return "removed";
+  if (node.away) return node.member === "learner" ? "learner, away" : "away";
+  return node.member === "learner" ? "learner" : node.role.toLowerCase();
+}
+
 function card(node) {
-  const role = node.away ? "away" : node.role.toLowerCase();
+  const role = roleOf(node);
   return h(
     "article",
-    { class: `node ${role}` },
+    { class: `node ${role.replace(",", "")}` },
     h(
       "header",
       {},
@@ -37,6 +51,8 @@ function card(node) {
       fact("lag", count(node.lag)),
       fact("heard", heard(node)),
       fact("version", node.version || "–"),
+      fact("level", count(node.feature_level)),
+      fact("disk", node.incarnation ? node.incarnation.slice(0, 8) : "–"),
     ),
     h("p", { class: "quiet address" }, node.http || ""),
   );

@@ -100,3 +100,34 @@ def test_it_never_goes_back_and_never_stands_still(
         now = world.clock.now_ms()
         assert now >= last + (world.mono_us - last_mono) // 2_000 - 1
         last, last_mono = now, world.mono_us
+
+
+def test_a_sample_that_came_late_does_not_make_its_sender_slow() -> None:
+    """Else log time lags until one comes in time, then leaps, and a timer begun before is short."""
+    world = World()
+    for peer in ("n2", "n3"):
+        world.clock.observe(peer, world.true_ms, took_us=1_000)
+    began = world.clock.now_ms()
+    world.advance(500)
+    for peer in ("n2", "n3"):  # said 190 ms ago, somewhere within the 200 that both ways took
+        world.clock.observe(peer, world.true_ms - 190, took_us=200_000)
+        world.clock.observe(peer, world.true_ms - 190)
+    assert world.clock.now_ms() in range(began + 499, began + 502)
+
+
+def test_a_clock_that_was_set_is_believed_at_once() -> None:
+    world = World()
+    for peer in ("n2", "n3"):
+        world.clock.observe(peer, EPOCH_MS, took_us=1_000)
+        world.clock.observe(peer, EPOCH_MS + HOUR_MS, took_us=50_000)
+    assert world.clock.now_ms() == EPOCH_MS + HOUR_MS + 25
+
+
+def test_an_old_sample_gives_way_to_a_worse_one() -> None:
+    world = World()
+    for peer in ("n2", "n3"):
+        world.clock.observe(peer, EPOCH_MS, took_us=0)
+    world.advance(6_000)
+    for peer in ("n2", "n3"):
+        world.clock.observe(peer, world.true_ms - 20)
+    assert world.clock.now_ms() == world.true_ms - 20

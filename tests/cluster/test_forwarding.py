@@ -218,6 +218,17 @@ async def test_new_work_is_refused_for_want_of_room(leader: str) -> None:
     assert refused.value.cause == "proposals_pending"
 
 
+async def test_a_refusal_takes_back_nothing_that_an_earlier_try_may_have_done() -> None:
+    cluster = FakeCluster()
+    refusal = PeerError("OVERLOADED", "proposals_pending")
+    cluster.outcomes = [PeerTimeout("sent, and then silence"), refusal]
+    with pytest.raises(Unavailable, match="no room") as gave_up:
+        await make(cluster, leader_wait_ms=300).execute(COMMAND)
+    assert gave_up.value.maybe_applied is True
+    cluster.outcomes = [PeerTimeout("sent, and then silence"), refusal, Done()]
+    assert await make(cluster).execute(COMMAND) == Done()
+
+
 @pytest.mark.parametrize("leader", ["n1", "n2"])
 async def test_finished_work_waits_for_room(leader: str) -> None:
     cluster = FakeCluster()

@@ -30,7 +30,7 @@ _shared = ExitStack()
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
         _shared.close()
 
 

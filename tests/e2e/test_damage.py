@@ -45,22 +45,36 @@ def start_alone(cluster: DevCluster, node_id: str) -> subprocess.CompletedProces
     return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_a_flipped_byte_in_the_middle_is_refused_with_file_offset_and_remedy(
-    loaded: DevCluster,
-) -> None:
-    node_id, segments = victim(loaded)
-    damaged = segments[0]
-    data = bytearray(damaged.read_bytes())
+def flip_in_the_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0x40
-    damaged.write_bytes(data)
-    refused = start_alone(loaded, node_id)
-    assert refused.returncode not in (0, -9)
-    said = refused.stderr
-    assert damaged.name in said
-    assert "offset" in said
-    assert "while all other nodes run, start the node again" in said
+    path.write_bytes(data)
+
+
+def test_a_flipped_byte_in_the_middle_is_repaired_from_the_others(loaded: DevCluster) -> None:
+    node_id, segments = victim(loaded)
+    flip_in_the_middle(segments[0])
     # The others go on without it.
     loaded.call("n1" if node_id != "n1" else "n2", "GET", workflow_path("w5"))
+    loaded.start_node(node_id)
+    wait_for("the node serves again", lambda: loaded.health(node_id))
+    said = (loaded.directory / f"{node_id}.log").read_text()
+    assert "repair_finished" in said
+    assert segments[0].name in said
+    assert loaded.describe(node_id, "w59")["workflow_id"] == "w59"
+
+
+def test_a_single_node_refuses_with_file_offset_and_remedy(tmp_path: Path) -> None:
+    with dev_cluster(tmp_path / "cluster", nodes=1) as cluster:
+        load(cluster, 20)
+        cluster.kill("n1")
+        (segment,) = (Path(cluster.entry("n1")["data_dir"]) / "raft").glob("*.segment")
+        flip_in_the_middle(segment)
+        refused = start_alone(cluster, "n1")
+        assert refused.returncode == 78
+        assert segment.name in refused.stderr
+        assert "offset" in refused.stderr
+        assert "start the node again" in refused.stderr
 
 
 def test_a_last_record_cut_short_is_cut_off_and_the_node_starts(loaded: DevCluster) -> None:
@@ -120,25 +134,34 @@ def fill(cluster: DevCluster) -> list[str]:
     raise AssertionError("the disk never filled up")
 
 
-@pytest.mark.parametrize(("gone", "named"), [("state.db*", "state.db"), ("raft", "hardstate")])
-def test_a_node_that_lost_a_part_of_its_data_refuses_and_says_what_to_do(
-    tmp_path: Path, gone: str, named: str
-) -> None:
+def test_a_node_that_lost_its_vote_refuses_and_says_what_to_do(tmp_path: Path) -> None:
     with dev_cluster(tmp_path / "cluster", environment=SMALL_LOG) as cluster:
         load(cluster, 60)
         node_id = cluster.followers()[0]
         wait_for("the log is compacted", lambda: row(cluster, node_id)["first_index"] > 1)
         cluster.kill(node_id)
         home = Path(cluster.entry(node_id)["data_dir"])
-        for path in home.glob(gone):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(home / "raft")
         refused = start_alone(cluster, node_id)
         assert refused.returncode == 78
-        assert named in refused.stderr
+        assert "hardstate" in refused.stderr
         assert "Traceback" not in refused.stderr
-        assert "data directory" in refused.stderr
+        assert "raftflow node rebuild" in refused.stderr
         # What it says helps: everything comes back from the others.
         shutil.rmtree(home)
+        cluster.start_node(node_id)
+        wait_for("it has everything", lambda: listed(cluster, node_id) == 60)
+        assert cluster.describe(node_id, "w3")["input"] == "x" * 2_000
+
+
+def test_a_node_that_lost_its_state_fetches_a_copy(tmp_path: Path) -> None:
+    with dev_cluster(tmp_path / "cluster", environment=SMALL_LOG) as cluster:
+        load(cluster, 60)
+        node_id = cluster.followers()[0]
+        wait_for("the log is compacted", lambda: row(cluster, node_id)["first_index"] > 1)
+        cluster.kill(node_id)
+        for path in Path(cluster.entry(node_id)["data_dir"]).glob("state.db*"):
+            path.unlink()
         cluster.start_node(node_id)
         wait_for("it has everything", lambda: listed(cluster, node_id) == 60)
         assert cluster.describe(node_id, "w3")["input"] == "x" * 2_000

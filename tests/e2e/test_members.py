@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from dev_cluster import HttpError, call, wait_for, workflow_path
-from node_processes import Load, Nodes, nodes_in
+from node_processes import Load, Nodes, Process, nodes_in
 
 GUIDE = Path(__file__).parents[2] / "docs" / "operating.md"
 
@@ -159,6 +159,7 @@ def test_the_commands_of_the_guide_do_what_it_says(nodes: Nodes) -> None:
         assert nodes["n1"].ended()[0] == 78
         nodes["n6"].start(*joining(nodes, "n6", "n2", "n3", "n4"))
         nodes.cli(*translated(nodes, replace))
+        assert nodes["n2"].ended()[0] == 78
         nodes.wait_settled("n3", "n4", "n6")
         nodes["n3"].stop()
         words = [str(nodes["n3"].data) if "/" in word else word for word in rebuild.split()[1:]]
@@ -277,11 +278,14 @@ def test_an_old_copy_of_a_data_directory_is_refused_and_rebuilt(three: Nodes) ->
     for returning in ("n1", "n3"):  # the one dials the others, the other is dialled
         node = three[returning]
         peers = ("--peers", three.peers("n1", "n2", "n3"))
-        node.stop()
         copy = node.directory / "copy"
-        shutil.copytree(node.data, copy)
-        node.start(*peers)
-        three.wait_settled("n1", "n2", "n3")
+        if returning == "n1":
+            node.stop()
+            shutil.copytree(node.data, copy)
+            node.start(*peers)
+            three.wait_settled("n1", "n2", "n3")
+        else:
+            snapshot_of_the_running(node, copy, told=three["n2"])
         with Load(three) as load:
             pass
         node.stop()
@@ -298,6 +302,42 @@ def test_an_old_copy_of_a_data_directory_is_refused_and_rebuilt(three: Nodes) ->
         three.wait_settled("n1", "n2", "n3")
         nothing_lost(three, load)
     states_agree(three)
+
+
+def snapshot_of_the_running(node: Process, copy: Path, *, told: Process) -> None:
+    """As a virtual machine's: all at one moment. Returns when the count has gone on."""
+    assert node.process is not None
+    node.process.send_signal(signal.SIGSTOP)
+    shutil.copytree(node.data, copy)
+    node.process.send_signal(signal.SIGCONT)
+    copied = json.loads((copy / "node.json").read_text())["boots"]
+
+    def seen() -> int:
+        seen = json.loads((told.data / "peers.json").read_text())["peers"]
+        return int(seen[node.id][-1]["boots"])
+
+    wait_for("the count goes on", lambda: seen() > copied, timeout=30.0)
+
+
+def test_two_empty_disks_of_three_do_not_make_a_new_cluster(three: Nodes) -> None:
+    with Load(three) as load:
+        pass
+    for each in ("n2", "n3"):
+        three[each].stop()
+        shutil.rmtree(three[each].data)
+    for each in ("n2", "n3"):
+        three[each].start("--peers", three.peers("n1", "n2", "n3"))
+    for _ in range(2):  # also after their next start, when n1 has met the new disks
+        for each in ("n2", "n3"):
+            wait_for(f"{each} answers", lambda each=each: health(three, each))
+        with pytest.raises(AssertionError):
+            wait_for("a leader", three.state, timeout=5.0)
+        for each in ("n2", "n3"):
+            three[each].stop()
+            three[each].start("--peers", three.peers("n1", "n2", "n3"))
+    assert three["n1"].process is not None
+    assert three["n1"].process.poll() is None, "what is left is left alone"
+    assert len(load.acknowledged) > 5
 
 
 def test_a_removed_node_that_is_started_again_says_why_and_does_no_harm(three: Nodes) -> None:

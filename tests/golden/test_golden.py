@@ -11,6 +11,7 @@ import pytest
 from golden_node import GoldenNode
 from replica_rig import Rig
 
+from raftflow.cluster.consensus.configurations import REGULAR
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.journal import Journal, LogEntry
 
@@ -31,13 +32,17 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[s
 
 
 def committed(data: Path, last: int) -> list[LogEntry]:
-    """The entries as consensus hands them over: their first byte tells it their kind."""
+    """The entries as consensus hands them over: their first byte tells it their kind, and what is
+    its own (a new term, a configuration) has no payload for others."""
     journal = Journal.open(str(data / "raft"), disk=OsDisk())
     try:
         entries = journal.entries(journal.first_index, last + 1, max_bytes=1 << 30)
     finally:
         journal.close()
-    return [LogEntry(each.index, each.term, each.payload[1:]) for each in entries]
+    return [
+        LogEntry(each.index, each.term, each.payload[1:] if each.payload[:1] == REGULAR else b"")
+        for each in entries
+    ]
 
 
 def test_there_is_a_directory_of_each_release() -> None:

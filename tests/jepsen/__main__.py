@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -16,11 +17,14 @@ from tests.jepsen.judge import judge
 from tests.jepsen.nemesis.conductor import Pace
 from tests.jepsen.nemesis.families import FAMILIES, FAULTS
 from tests.jepsen.runner import Options, execute, say
+from tests.jepsen.seeded import BUGS
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
 
 def main() -> int:
     options = _parser().parse_args()
+    # The first process of its namespace has no default for it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     status: int = options.perform(options)
     return status
 
@@ -37,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--quiet", type=_span, default=(8.0, 12.0), help="between windows: 8-12")
     run.add_argument("--longest", type=float, default=45.0, help="seconds that a fault may last")
     run.add_argument("--from", dest="release", default="", help="a release: nodes begin with it")
+    run.add_argument("--bug", default="", choices=("", *BUGS), help="that all nodes have")
     _common(run)
     run.set_defaults(perform=_run)
 
@@ -131,7 +136,14 @@ def _options(options: argparse.Namespace, nemeses: tuple[str, ...], **rest: obje
 def _run(options: argparse.Namespace) -> int:
     nemeses = _names(options.nemesis, FAMILIES, {**FAMILIES, **FAULTS})
     pace = Pace(window_s=options.window, quiet_s=options.quiet, longest_s=options.longest)
-    settings = _options(options, nemeses, seconds=options.time, pace=pace, release=options.release)
+    settings = _options(
+        options,
+        nemeses,
+        seconds=options.time,
+        pace=pace,
+        release=options.release,
+        bug=options.bug,
+    )
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings)

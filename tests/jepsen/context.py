@@ -22,6 +22,8 @@ class Run:
     seed: int
     # Times the usual rate of operations of every workload.
     rate: float = 1.0
+    # Set when nothing is to be broken any more, by anyone.
+    calm: threading.Event = field(default_factory=threading.Event)
     # Set when clients should finish the operation they are in and end.
     stopping: threading.Event = field(default_factory=threading.Event)
     # Held by whoever takes nodes down and brings them back: one at a time.

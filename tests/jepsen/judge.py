@@ -20,7 +20,7 @@ def judge(directory: Path) -> dict[str, Verdict]:
     history = store.read_history(directory)
     samples = store.read_samples(directory)
     verdicts = {name: WORKLOADS[name]().check(history) for name in meta.workloads}
-    families = [[fault.name for fault in faults_of(name)] for name in meta.nemeses]
+    families = {name: [fault.name for fault in faults_of(name)] for name in meta.nemeses}
     verdicts["faults"] = check_faults(history, families)
     verdicts["ends"] = check_ends(history, samples)
     verdicts["quiet"] = check_quiet(history, samples)

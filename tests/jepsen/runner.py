@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from raftflow.cluster.api.handlers.admin import VERSION
-from tests.jepsen import store
+from tests.jepsen import seeded, store
 from tests.jepsen.aftermath import AFTER, BEFORE, Probes, compare_indexes
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, History, Op
 from tests.jepsen.hosts.isolation import isolated
 from tests.jepsen.hosts.loopback import Loopback
 from tests.jepsen.hosts.netns import Netns
-from tests.jepsen.nemesis.conductor import Conductor, Pace
+from tests.jepsen.nemesis.conductor import Conductor, Pace, quiet
 from tests.jepsen.nemesis.families import possible
 from tests.jepsen.observer import Observer
 from tests.jepsen.workloads.catalog import ALL as WORKLOADS
@@ -53,6 +53,7 @@ class Options:
     rate: float = 1.0
     filesystem: str = "ext4"
     release: str = ""  # that all nodes begin with; empty: this tree
+    bug: str = ""  # of `seeded.py`, that all nodes have
     pace: Pace = field(default_factory=Pace)
 
 
@@ -84,6 +85,8 @@ def execute(directory: Path, options: Options, mix: Mix | None = None) -> None:
                 release=options.release,
             )
         )
+        if options.bug:
+            cluster.program = seeded.command(options.bug)
         nemeses, cannot = possible(list(options.nemeses), cluster.capabilities)
         names, missing = _workloads(options.workloads, cluster.capabilities)
         left_out = (*cluster.left_out, *cannot, *missing)
@@ -129,9 +132,12 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
         client.start()
     probes.round(BEFORE, BEFORE_S)
     say(f"{len(clients)} clients at work")
-    mix(run)
-    run.cluster.wait_serving(SERVING_S)
-    probes.round(AFTER, SETTLE_S)
+    # Whatever goes wrong from here on, the history is whole and will be judged.
+    _guarded(run, "mix", lambda: mix(run))()
+    run.calm.set()
+    _guarded(run, "after-the-last-heal", lambda: run.cluster.wait_serving(SERVING_S))()
+    with quiet(run):
+        probes.round(AFTER, SETTLE_S)
     run.stopping.set()
     for client in clients:
         client.join(JOIN_S)

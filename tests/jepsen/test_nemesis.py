@@ -51,13 +51,20 @@ def test_what_hosts_cannot_do_is_said() -> None:
 
 def test_a_fault_without_effect_fails_the_run() -> None:
     history = fault("kill-leader", 1, 2) + fault("loss", 3, 4, error="took no effect")
-    assert check_faults(history, [["kill-leader"]]).errors == ("loss (loss): took no effect",)
+    assert check_faults(history, {"kill": ["kill-leader"]}).errors == (
+        "loss (loss): took no effect",
+    )
 
 
 def test_a_family_that_never_struck_fails_the_run() -> None:
     history = fault("kill-leader", 1, 2, error="not now: nobody leads")
-    found = check_faults(history, [["kill-leader", "kill-all"]])
-    assert found.errors == ("vacuous: none of kill-leader, kill-all struck",)
+    families = {"kill": ["kill-leader", "kill-all"], "clock": ["clock-strobe"]}
+    found = check_faults(history, families)
+    assert found.errors == (
+        "vacuous: none of kill-leader, kill-all struck",
+        "vacuous: no fault struck",
+    )
+    assert found.stats["too_short_for"] == "clock"
 
 
 def test_a_node_ends_only_where_it_may() -> None:
@@ -69,6 +76,24 @@ def test_a_node_ends_only_where_it_may() -> None:
     assert not check_ends([], [Sample(1 * S, "n1", 1, ended=-11)]).ok
 
 
+def test_a_removed_node_may_say_so_and_end() -> None:
+    replaced = [
+        Op("membership/operator", "replace", INVOKE, key="n1", time_ns=1 * S),
+        Op("membership/operator", "replace", OK, key="n1", time_ns=9 * S),
+    ]
+    assert check_ends(replaced, [Sample(3 * S, "n1", 1, ended=78)]).ok
+    assert not check_ends(replaced, [Sample(3 * S, "n2", 1, ended=78)]).ok
+
+
+def test_a_node_that_was_taken_out_may_end() -> None:
+    history = [
+        Op("membership/operator", "replace", kind, key="n1", time_ns=second * S)
+        for kind, second in (("invoke", 10), ("ok", 20))
+    ]
+    assert check_ends(history, [Sample(12 * S, "n1", 1, ended=78)]).ok
+    assert not check_ends(history, [Sample(12 * S, "n2", 1, ended=78)]).ok
+
+
 def test_an_election_in_a_quiet_period_is_seen() -> None:
     history = fault("quiet", 100, 120)
 
@@ -78,8 +103,20 @@ def test_an_election_in_a_quiet_period_is_seen() -> None:
     calm = [told(second, 3, "n2") for second in range(100, 120)]
     assert check_quiet(history, calm).ok
     assert check_quiet(history, [told(101, 2, "n1"), *calm]).ok
+    assert check_quiet(history, [*calm, Sample(110 * S, "n1", 1)]).ok
     assert not check_quiet(history, [*calm, told(119, 4, "n2")]).ok
     assert not check_quiet(history, [*calm, told(119, 3, "")]).ok
+    operator = [
+        Op("membership/operator", "replace", kind, key="n1", time_ns=second * S)
+        for kind, second in (("invoke", 118), ("ok", 119))
+    ]
+    assert check_quiet([*history, *operator], [*calm, told(119, 3, "")]).ok
+
+
+def test_a_storm_of_terms_is_seen() -> None:
+    history = fault("kill-leader", 1, 2)
+    assert check_quiet(history, [Sample(3 * S, "n1", 1, role="leader", term=5)]).ok
+    assert not check_quiet(history, [Sample(3 * S, "n1", 1, role="leader", term=50)]).ok
 
 
 def test_growth_is_seen() -> None:

@@ -191,7 +191,7 @@ def early_by_log_time(ops: list[Op]) -> None:
     armed = next(
         e for e in events if e["type"] == "timer_started" and e["sequence"] == fired["sequence"]
     )
-    fired["time_ms"] = armed["fire_at_ms"] - 1
+    fired["time_ms"] = armed["time_ms"] + armed["delay_ms"] - 1
 
 
 def early_by_the_wall(ops: list[Op]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from corrupt import cut_tail, damage_entry, flip, records
+from crash_disk import CrashDisk
 
 from raftflow.raftlog import dump, segment
 from raftflow.raftlog.disk import OsDisk
@@ -164,3 +165,21 @@ def test_a_missing_vote_is_found(directory: Path) -> None:
     (directory / "hardstate").unlink()
     (finding,) = verify(directory)
     assert finding.message == "the term and vote are missing"
+
+
+def test_what_damage_took_is_told_by_entries() -> None:
+    log = [LogEntry(index, 1, b"entry %d" % index) for index in range(1, 7)]
+    disk = CrashDisk()
+    journal = Journal.open("/lost", disk=disk)
+    for entry in log:
+        journal.append([entry])
+        journal.flush()
+    journal.close()
+    (path, whole) = next((p, d) for p, d in disk.files().items() if p.endswith(".segment"))
+    data = bytearray(whole)
+    data[data.index(b"entry 3")] ^= 1
+    data[data.index(b"entry 6")] ^= 1
+    lost = dump.missing("/lost", CrashDisk({path: bytes(data)}))
+    assert lost == [dump.Missing(3, 3), dump.Missing(6, None)]
+    assert "entries 3 to 3" in str(lost[0])
+    assert dump.missing("/lost", CrashDisk({path: whole})) == []

@@ -85,6 +85,17 @@ class SimDisk:
         for name in sorted(names):
             names[name].lose_power(rng)
 
+    def spoil(self, path: str, offset: int, *, zeroed: bool) -> None:
+        """What was written is not what is read: one bit, or zeros from there on."""
+        file = self._names[path]
+        for data in (synced := bytearray(file.synced), file.data):
+            if offset < len(data) and zeroed:
+                end = min(len(data), offset + 64)
+                data[offset:end] = bytes(end - offset)
+            elif offset < len(data):
+                data[offset] ^= 1
+        file.synced = bytes(synced)
+
     def after_power_loss(self) -> SimDisk:
         """What would surely be there: for checkers."""
         image = SimDisk()

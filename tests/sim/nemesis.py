@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from raftflow.cluster.consensus.types import Role
+from raftflow.raftlog import segment
 from tests.sim.clock import BEGAN
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ WEIGHTS = {
     "join": 3,
     "leave": 3,
     "lost_disk": 3,
+    "rot": 3,
+    "lost_state": 1,
 }
 
 
@@ -52,7 +55,9 @@ class Nemesis:
         names = world.options.faults
         self._faults: list[Callable[[], bool]] = [getattr(self, "_" + name) for name in names]
         self._weights = [WEIGHTS[name] for name in names]
-        world.clock.after(1.2, self._strike)
+
+    def begin(self) -> None:
+        self._world.clock.after(1.2, self._strike)
 
     @property
     def strikes(self) -> int:
@@ -265,7 +270,64 @@ class Nemesis:
 
     def _lost_disk(self) -> bool:
         node = self._victim()
-        return node is not None and self._world.operator.lose_disk(node.name)
+        if node is None or any(each.sickness.lacking for each in self._world.nodes.values()):
+            return False  # It may have the last copy of what another one lost.
+        return self._world.operator.lose_disk(node.name)
+
+    # -- rot
+
+    def _rot(self) -> bool:
+        """A record of a node that is down is damaged, and another one on each node that is: never
+        the last intact copy of one that may be committed."""
+        node = self._patient()
+        if node is None:
+            return False
+        others = [each for each in self._world.nodes.values() if each is not node]
+        ill = [each for each in others if each.sickness.lacking]
+        found = records_of(node)
+        if ill:
+            # Several at once: what is committed, so that a majority has it, and no end of a log.
+            commit = min(each.core.commit_index for each in self._world.nodes.values())
+            taken = {index for each in ill for index in each.sickness.rotten}
+            found = [r for r in found if r[2] not in taken and r[2] < commit]
+        if not found:
+            return False
+        path, offset, index, size = self._rng.choice(found)
+        self._log(f"entry {index} on the disk of {node.name} rots")
+        node.sickness.rotten.add(index)
+        zeroed = self._rng.random() < 0.3
+        node.disk.spoil(path, offset + self._rng.randrange(size), zeroed=zeroed)
+        return True
+
+    def _lost_state(self) -> bool:
+        node = self._patient()
+        nodes = self._world.nodes.values()
+        if node is None or any(each.sickness.lacking for each in nodes if each is not node):
+            return False
+        self._log(f"{node.name} loses its state, not its log")
+        node.durable = type(node.durable)()
+        return True
+
+    def _patient(self) -> SimNode | None:
+        """A voter on the disk that it is known by, and now it is down."""
+        world = self._world
+        leader = world.leader()
+        node = self._victim()
+        if leader is None or node is None or node.sickness.lacking:
+            return None
+        members = leader.core.configuration.configuration.members
+        held = node.membership.held
+        if held is None or min(len(members), len(held.configuration.members)) < 2:
+            return None  # Nobody could repair it.
+        if not all(m.voter and world.nodes[m.id].disk_id == m.incarnation for m in members):
+            known = all(m.voter and not m.incarnation for m in members)
+            if not known or any(each.disks > 1 for each in world.nodes.values()):
+                return None
+        if node.name not in {member.id for member in members}:
+            return None
+        node.kill(power=False)
+        world.restart_after(node, self._rng.uniform(0.05, 2.0))
+        return node
 
     # -- wall clocks, where nodes have them
 
@@ -301,3 +363,16 @@ class Nemesis:
         if len(nodes) == 1:
             return None
         return wrong[0] if wrong else self._rng.choice(nodes)
+
+
+def records_of(node: SimNode) -> list[tuple[str, int, int, int]]:
+    """(file, offset, index, size) of what lies on the disk of a node, and counts."""
+    found = {}
+    for segment_id in segment.segment_ids(node.disk.listdir("/raft")):
+        scan, _ = segment.scan(node.disk, "/raft", segment_id)
+        for position, offset in enumerate(scan.ends[:-1]):
+            index = scan.header.prev_index + 1 + position
+            size = scan.ends[position + 1] - offset
+            found[index] = (scan.path, offset, index, size)
+    last = node.journal.last_index
+    return [record for record in found.values() if record[2] <= last]

@@ -20,13 +20,15 @@ from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.types import Role, SnapshotManifest
-from raftflow.raftlog.errors import JournalError
+from raftflow.raftlog import abstaining
+from raftflow.raftlog.errors import JournalDamaged, JournalError
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
 from tests.sim.checkers import Violation
 from tests.sim.disk import PowerLost, SimDisk
 from tests.sim.network import Endpoint
 from tests.sim.options import CLOCKS
+from tests.sim.sick import Sickness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +125,8 @@ class SimNode:
         self.tick_s = TICK_S
         self.flushes = 0
         self.alive = False
+        self.abstains = False
+        self.sickness = Sickness(self, DIRECTORY)
         self.incarnation = 0
         self.paused_until = 0.0
         self.state = self.durable
@@ -156,8 +160,13 @@ class SimNode:
         self.copies = {}
         self.inbox = []
         self.paused_until = 0.0
+        self.sickness.end()
         with self.acting():
+            if not self._open_disk():
+                self.alive = False
+                return
             self._open()
+        self.sickness.recover()
         endpoint = Endpoint(
             self._deliver, self._connected, self._disconnected, self._calls, self._welcomes
         )
@@ -181,18 +190,32 @@ class SimNode:
     def disk_id(self) -> str:
         return f"{self.name}{self.disks}"
 
-    def _open(self) -> None:
-        world = self.world
+    def _open_disk(self) -> bool:
+        """False: the log is damaged, and its repair has begun."""
         self.hard_state = HardState.open(DIRECTORY, self.disk)
-        self.journal = WatchedJournal.open(
-            DIRECTORY, disk=self.disk, segment_bytes=world.segment_bytes
-        )
-        self.journal.node = self
         self.membership = MembershipFile.open(DIRECTORY, self.disk)
         if self.membership.held is None:
             self.membership.store(Held(0, self.birth))
+        try:
+            self.journal = WatchedJournal.open(
+                DIRECTORY, disk=self.disk, segment_bytes=self.world.segment_bytes
+            )
+        except JournalDamaged:
+            held = self.membership.held
+            assert held is not None
+            members = {member.id for member in held.configuration.members} - {self.name}
+            if not members:
+                raise
+            self.sickness.begin(sorted(members))
+            return False
+        self.journal.node = self
+        return True
+
+    def _open(self) -> None:
+        world = self.world
         held = self.membership.held
         assert held is not None
+        self.abstains = abstaining.marked(self.disk, DIRECTORY)
         world.checks.on_start(self)
         self.transport = SimTransport(self)
         self.core = Core(
@@ -208,6 +231,8 @@ class SimNode:
             callbacks=self,
             timing=world.timing,
             first_seen=self.first_seen,
+            abstaining=self.abstains,
+            awaiting_copy=self.state.index < self.journal.prev_index,
         )
         self.met = {self.name: self.disk_id}
         self.first_seen.setdefault(self.name, self.disk_id)
@@ -438,7 +463,10 @@ class SimNode:
         if manifest.index > self.state.index:
             if manifest.configuration is not None:
                 held = Held(manifest.configuration_index, manifest.configuration)
-                self.membership.store(held)
+                try:
+                    self.membership.store(held)
+                except JournalError as error:
+                    self.fatal(error)
             self._install(copy)
             self.world.checks.on_state(self)
             self.world.stats["snapshots installed"] += 1

@@ -6,6 +6,7 @@ It does what the product's own policy does, and refuses what would leave no majo
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raftflow.cluster.consensus.membership import Configuration, Member
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_NODES = 7
 MOST_MEMBERS = 5
 CAUGHT_UP = 20
+HASTE = 0.1
 
 
 class Operator:
@@ -56,12 +58,15 @@ class Operator:
         recorded = [held.find(name) for held in self._configurations()]
         if any(m is not None and m.incarnation != node.disk_id for m in recorded):
             return False  # Not known by its disk yet, or known by one that it lost before.
-        if not all(self._lives(held, without=name) for held in self._configurations()):
+        base = self._joinable(name)
+        if base is None or not all(self._lives(h, without=name) for h in self._configurations()):
             return False
+        if self._rng.random() < 0.5 and self._may_say_as_at_birth(name):
+            base = world.birth
         world.trace(f"-- {name} loses its disk")
         if node.alive:
             node.kill(power=False)
-        node.replace_disk(world.birth if self._rng.random() < 0.5 else self._joinable(name))
+        node.replace_disk(base)
         world.restart_after(node, self._rng.uniform(0.05, 1.0))
         return True
 
@@ -72,7 +77,11 @@ class Operator:
             return
         leader = self._leader()
         if leader is not None:
-            self._care_for(leader, leader.core.configuration.configuration)
+            configuration = leader.core.configuration.configuration
+            if self._rng.random() < HASTE:
+                self._change(leader, self._hasty(configuration), "in haste")
+            else:
+                self._care_for(leader, configuration)
         self._world.clock.after(self._rng.uniform(0.05, 0.4), self._care)
 
     def _care_for(self, leader: SimNode, configuration: Configuration) -> None:
@@ -97,6 +106,20 @@ class Operator:
                 voter = Member(member.id, member.raft, voter=True, incarnation=disk)
                 self._change(leader, configuration.put(voter), f"{member.id} votes")
                 return
+
+    def _hasty(self, configuration: Configuration) -> Configuration:
+        """What somebody might want at once, and mostly must not get."""
+        after, rng = configuration, self._rng
+        for member in configuration.members:
+            fate = rng.random()
+            if fate < 0.2:
+                after = after.without(member.id)
+            elif fate < 0.4:
+                after = after.put(replace(member, voter=not member.voter))
+            elif fate < 0.6:
+                disk = self._world.nodes[member.id].disk_id
+                after = after.put(replace(member, incarnation=disk))
+        return after
 
     def _change(self, leader: SimNode, configuration: Configuration, what: str) -> bool:
         if not configuration.voters or not self._lives(configuration):
@@ -140,12 +163,22 @@ class Operator:
         ]
         return len(intact) >= configuration.majority
 
-    def _joinable(self, name: str) -> Configuration:
+    def _joinable(self, name: str = "") -> Configuration | None:
         """What an operator writes behind --join."""
         leader = self._leader()
-        base = leader.core.configuration.configuration if leader else self._world.birth
-        addresses = [Member(m.id, m.raft) for m in base.without(name).members]
-        return Configuration(tuple(addresses)) if addresses else self._world.birth
+        if leader is None:
+            return None
+        members = leader.core.configuration.configuration.without(name).members
+        return Configuration(tuple(Member(m.id, m.raft) for m in members)) if members else None
+
+    def _may_say_as_at_birth(self, name: str) -> bool:
+        """To start an empty directory with the peers of long ago is safe while they are the members
+        still, and a majority of them is not empty: otherwise it would be another cluster."""
+        leader, nodes = self._leader(), self._world.nodes.values()
+        assert leader is not None
+        now = {member.id for member in leader.core.configuration.configuration.members}
+        empty = [n for n in nodes if n.incarnation and n.core.configuration.index == 0]
+        return now == set(self._world.birth.voters) and not [n for n in empty if n.name != name]
 
     def _newcomer(self, configuration: Configuration) -> SimNode | None:
         world, rng = self._world, self._rng
@@ -153,13 +186,16 @@ class Operator:
         gone = [node for name, node in world.nodes.items() if configuration.find(name) is None]
         if gone and rng.random() < 0.5:
             node = rng.choice(gone)
-            if node.name not in known and rng.random() < 0.5:
-                node.kill(power=False) if node.alive else None
-                node.replace_disk(self._joinable(node.name))
+            base = self._joinable(node.name)
+            if node.name not in known and base is not None and rng.random() < 0.5:
+                if node.alive:
+                    node.kill(power=False)
+                node.replace_disk(base)
                 world.restart_after(node, 0.01)
             return node
-        if len(world.nodes) >= MOST_NODES:
+        base = self._joinable()
+        if len(world.nodes) >= MOST_NODES or base is None:
             return None
-        node = world.add_node(self._joinable(""))
+        node = world.add_node(base)
         node.start()
         return node

@@ -29,7 +29,8 @@ BETWEEN_NODES = (
 OF_DISKS = ("power_loss", "power_loss_everywhere", "slow_disk", "disk_error")
 OF_CLOCKS = ("clock_jump", "clock_strobe")
 OF_MEMBERS = ("join", "leave", "lost_disk")
-FAULTS = (*ANYWHERE, *BETWEEN_NODES, *OF_DISKS, *OF_CLOCKS, *OF_MEMBERS)
+ROT = ("rot", "lost_state")
+FAULTS = (*ANYWHERE, *BETWEEN_NODES, *OF_DISKS, *OF_CLOCKS, *OF_MEMBERS, *ROT)
 
 CLOCKS: Mapping[str, tuple[int, int]] = {
     # How far wall clocks are apart in ms, and how wrong all clocks run in millionths.
@@ -72,7 +73,8 @@ class Options:
             nodes=nodes,
             snapshots=chance("snapshots").choice((5, 20, 60)),
             segment=chance("segment").choice((1_500, 4_000, 20_000)) + 4_096,
-            faults=_some(chance("faults"), nodes, engine=engine),
+            faults=_some(chance("faults"), nodes, engine=engine)
+            + _rot(chance("rot"), nodes, engine=engine),
             pace=chance("pace").choice((0.15, 0.25, 0.4) if engine else (0.2, 0.5, 0.5)),
             clocks=chance("clocks").choice(("exact", "usual", "usual", "poor")),
             payloads=chance("payloads").choice(("small", "mixed", "mixed", "big")),
@@ -85,11 +87,17 @@ def _some(rng: random.Random, nodes: int, *, engine: bool) -> tuple[str, ...]:
     """Half of the worlds know every fault, the others a few."""
     known = [*ANYWHERE, *OF_DISKS]
     known += BETWEEN_NODES if nodes > 1 else ()
-    known += OF_CLOCKS if engine else OF_MEMBERS
+    # One of the two: a cluster that shrinks may be left with the clock that is wrong.
+    known += OF_CLOCKS if engine and rng.random() < 0.5 else OF_MEMBERS
     if rng.random() < 0.5:
         return tuple(known)
     few = {rng.choice(ANYWHERE), rng.choice(known), *rng.sample(known, 3)}
     return tuple(name for name in known if name in few)
+
+
+def _rot(rng: random.Random, nodes: int, *, engine: bool) -> tuple[str, ...]:
+    """It takes others to be repaired from."""
+    return ROT if nodes > 1 and not engine and rng.random() < 0.4 else ()
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -17,10 +17,11 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,7 @@ FLOW_TOLD = {
     "leases missed": "expired",
     "runs deleted": "deleted",
     "reads checked": "reads checked",
+    "tasks on streams": "tasks on streams",
     "stale decisions of leaders": "haunted",
     "snapshots installed": "snapshots installed",
 }
@@ -62,30 +64,43 @@ def run_case(case: Case) -> Result:
     return case.run()
 
 
-def pooled(work: Callable[[Any], Result], cases: Iterable[Any]) -> list[Result]:
-    with ProcessPoolExecutor(WORKERS, initializer=quiet) as pool:
-        return list(pool.map(work, cases, chunksize=2))
+def pooled(work: Callable[[Any], Result], cases: Sequence[Any]) -> Iterator[Result]:
+    """In order, as they come. Whoever interrupts gets what there is."""
+    pool = ProcessPoolExecutor(WORKERS, initializer=quiet)
+    try:
+        yield from pool.map(work, cases, chunksize=2)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def run_cases(cases: Sequence[Case], *, budget_s: float) -> int:
     """Run them, shrink the first that fails, count. Returns the exit status."""
     began = time.monotonic()
-    results = pooled(run_case, cases)
-    failed = [(case, result) for case, result in zip(cases, results, strict=True) if result.failure]
-    for case, result in failed:
-        print(f"seed {case.seed}: {result.failure}\n    {result.options}\n    {case.command()}")
-        print(result.trace, end="")
+    results: list[Result] = []
+    failed: list[Case] = []
+    for result in pooled(run_case, cases):
+        case = cases[len(results)]
+        results.append(result)
+        if result.failure:
+            failed.append(case)
+            print(f"seed {case.seed}: {result.failure}\n    {result.options}\n    {case.command()}")
+            print(result.trace, end="", flush=True)
     if failed and budget_s:
-        print_shrunk(failed[0][0], budget_s=budget_s)
+        print_shrunk(failed[0], budget_s=budget_s)
     print(_counts(results, len(failed), engine=cases[0].engine, seconds=time.monotonic() - began))
-    return 1 if failed else 0
+    return 1 if failed or len(results) < len(cases) else 0
 
 
 def _counts(results: list[Result], failed: int, *, engine: bool, seconds: float) -> str:
     faults = sum((result.faults for result in results), Counter())
     stats = sum((result.stats for result in results), Counter())
     reads = sum(result.reads for result in results)
-    least = min(result.acked for result in results), min(r.faults.total() for r in results)
+    least = (
+        min((result.acked for result in results), default=0),
+        min((result.faults.total() for result in results), default=0),
+    )
     told = [
         f"{len(results)} {'whole-node' if engine else 'consensus'} seeds",
         f"{failed} failed",
@@ -128,7 +143,7 @@ def run_one(case: Case, *, verbose: bool) -> int:
 def fresh(count: int) -> range:
     """Seeds that nobody has tried, told so that they can be tried again."""
     first = random.SystemRandom().randrange(1_000_000, 1_000_000_000)
-    print(f"fresh seeds {first}:{first + count}")
+    print(f"fresh seeds {first}:{first + count}", flush=True)
     return range(first, first + count)
 
 
@@ -155,7 +170,7 @@ def run_stock_seed(seed: int) -> Result:
 
 
 def run_stock_seeds(seeds: range) -> int:
-    results = pooled(run_stock_seed, seeds)
+    results = list(pooled(run_stock_seed, seeds))
     failed = [result for result in results if result.failure]
     for result in failed[:10]:
         print(f"seed {result.seed}: {result.failure}")
@@ -187,6 +202,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     quiet()
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
     if options.mutants:
         return 1 if table(WORKERS, print, engine=options.engine or None) else 0
     if options.seeds is None and options.fresh is None:

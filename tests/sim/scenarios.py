@@ -8,6 +8,7 @@ from tests.sim import (  # noqa: F401  # they register themselves
     scenarios_failstop,
     scenarios_links,
     scenarios_members,
+    scenarios_repair,
     scenarios_replication,
     scenarios_snapshots,
 )

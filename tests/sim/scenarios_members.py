@@ -507,6 +507,9 @@ def a_voter_without_its_disk_learns_anew_and_votes_again() -> None:
     lost.kill(power=True)
     lost.replace_disk(world.birth)
     lost.start()
+    world.run_for(0.5)
+    problem = refusal(leader, configuration.put(voter(lost)))
+    require("one at a time" in problem, "another disk is another voter", problem=problem)
     for member in (learner(lost), voter(lost)):
         configuration = configuration.put(member)
         changed(world, configuration)

@@ -75,6 +75,7 @@ class World:
         self._node_class = node_class
         self.nodes = {name: node_class(self, name) for name in self.names}
         self.checks.nodes = list(self.nodes.values())
+        self.nemesis = Nemesis(self)
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -137,7 +138,7 @@ class World:
     def strife(self) -> None:
         self.start()
         self.operator = Operator(self)
-        self.nemesis = Nemesis(self)
+        self.nemesis.begin()
         self.workload = Workload(self)
         self.quarrel()
         self.peace_from = self.clock.now

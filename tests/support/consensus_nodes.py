@@ -15,8 +15,9 @@ from typing import NoReturn
 from eventually import eventually
 from ports import free_ports
 
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig
+from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.link import LinkLimits
+from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import Role, SnapshotManifest, Timing
 from raftflow.raftlog.journal import LogEntry
 

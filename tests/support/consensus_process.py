@@ -21,7 +21,8 @@ import uvloop
 from consensus_nodes import FileStore
 
 from raftflow.cluster import logs
-from raftflow.cluster.consensus.driver import Consensus, ConsensusConfig
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import NotLeader, Role, Timing
 from raftflow.raftlog.journal import LogEntry
 

@@ -174,12 +174,12 @@ class MixedCluster:
 
     def states(self) -> dict[str, tuple[int, str]]:
         """Index and digest of each node's state, by its own word."""
-        rows = {}
-        for node_id in self.ids:
-            listed = self.call(node_id, "GET", "/api/cluster")["nodes"]
-            row = next(row for row in listed if row["id"] == node_id)
-            rows[node_id] = (row["applied_index"], row["state_digest"])
-        return rows
+        return {node_id: self.state(node_id) for node_id in self.ids}
+
+    def state(self, node_id: str) -> tuple[int, str]:
+        listed = self.call(node_id, "GET", "/api/cluster")["nodes"]
+        row = next(row for row in listed if row["id"] == node_id)
+        return row["applied_index"], row["state_digest"]
 
     def wait_equal(self) -> None:
         """All nodes are at one index with one digest."""

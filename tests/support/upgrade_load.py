@@ -1,54 +1,58 @@
-"""Work that goes on while nodes are exchanged, through a client that we did not write: sagas whose
-activities have one attempt, timers, signals. What was acknowledged is written down."""
+"""Work that goes on while nodes are exchanged: sagas whose activities have one attempt, timers,
+signals. What was acknowledged is written down. Workers have the SDK of the release that the cluster
+comes from, since they are upgraded after it."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import workflowd
-from dev_cluster import wait_for
-from mixed_cluster import MixedCluster
+from dev_cluster import call, wait_for, workflow_path
+from mixed_cluster import TREE, MixedCluster, unpack
 
 PAUSE_S = 0.03
 
 
 class Load:
-    def __init__(self, cluster: MixedCluster) -> None:
+    def __init__(self, cluster: MixedCluster, sdk: str) -> None:
         self.addresses = [f"http://{cluster.http(node_id)}" for node_id in cluster.ids]
-        self.started: list[str] = []  # acknowledged
-        self.signalled: list[str] = []
-        self.executed: Counter[tuple[str, str]] = Counter()  # by run and activity
-        self.early: list[str] = []  # timers that were
+        self.signalled: list[str] = []  # started and signalled, both acknowledged
         self.problems: list[str] = []
+        self._calls = cluster.directory / "calls"
+        self._calls.touch()
         self._stopping = threading.Event()
-        self._workers = [self._worker(turn) for turn in range(len(self.addresses))]
-        self._threads = [threading.Thread(target=self._run, daemon=True)]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._workers = [self._worker(cluster, sdk, turn) for turn in range(2)]
 
     def start(self) -> None:
-        for worker in self._workers:
-            worker.run(block=False)
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def stop_starting(self) -> None:
         self._stopping.set()
-        for thread in self._threads:
-            thread.join(60)
+        self._thread.join(60)
 
     def close(self) -> None:
         self._stopping.set()
         for worker in self._workers:
-            worker.stop()
+            worker.kill()
+            worker.wait()
 
     def progress(self, runs: int = 5) -> None:
         """So many more runs are acknowledged from now on."""
         wanted = len(self.signalled) + runs
-        wait_for(f"{runs} more runs ({self.problems[-3:]})", lambda: len(self.signalled) >= wanted)
+        wait_for(
+            f"{runs} more runs; refused: {self.problems[-3:]}",
+            lambda: len(self.signalled) >= wanted,
+        )
 
     def check(self) -> None:
         """Everything acknowledged came to its end, and nothing was done twice."""
@@ -62,9 +66,11 @@ class Load:
             run = wait_for(f"{workflow_id} is closed", closed, timeout=60)
             assert run["status"] == "COMPLETED", run
             assert run["output"] == f"sent kept {workflow_id} yes", run
-        twice = {key: count for key, count in self.executed.items() if count != 1}
+            history = call(self.addresses[0][7:], "GET", workflow_path(workflow_id, "/history"))
+            _timers_were_not_early(history["events"])
+        executed = Counter(self._calls.read_text().splitlines())
+        twice = [call for call, count in executed.items() if count > 1]
         assert not twice, f"one attempt each: {twice}"
-        assert not self.early, f"timers before their time: {self.early}"
 
     def _run(self) -> None:
         client = workflowd.Worker(addresses=self.addresses)
@@ -74,40 +80,38 @@ class Load:
             workflow_id = f"order-{number}"
             try:
                 client.start("Order", workflow_id, workflow_id)
-                self.started.append(workflow_id)
                 client.signal(workflow_id, "approved", "yes", request_id=f"s-{number}")
                 self.signalled.append(workflow_id)
             except Exception as error:  # noqa: BLE001 - an outcome that is not known is not counted
                 self.problems.append(repr(error))
             time.sleep(PAUSE_S)
 
-    def _worker(self, turn: int) -> workflowd.Worker:
+    def _worker(self, cluster: MixedCluster, sdk: str, turn: int) -> subprocess.Popen[bytes]:
         addresses = self.addresses[turn:] + self.addresses[:turn]
-        worker = workflowd.Worker(addresses=addresses, worker_id=f"w{turn}")
+        environment = dict(os.environ)
+        if sdk != TREE:
+            environment["PYTHONPATH"] = str(unpack(sdk, cluster.directory.parent / "releases"))
+        script = Path(__file__).with_name("upgrade_worker.py")
+        with (cluster.directory / f"worker-{turn}.log").open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, str(script), str(self._calls), *addresses],
+                stdout=output,
+                stderr=output,
+                env=environment,
+                cwd=cluster.directory,
+            )
 
-        @worker.workflow("Order")
-        def order(ctx: workflowd.Context) -> str:
-            kept = ctx.activity("keep", ctx.input)
-            ctx.sleep("settle", 0.1)
-            answer = ctx.wait_for_signal("gate", "approved")
-            return ctx.activity("send", f"{kept} {answer}")
 
-        @worker.activity("keep")
-        def keep(value: str, info: dict) -> str:
-            self.executed[info["workflow_id"], "keep"] += 1
-            return f"kept {value}"
-
-        @worker.activity("send")
-        def send(value: str, info: dict) -> str:
-            self.executed[info["workflow_id"], "send"] += 1
-            return f"sent {value}"
-
-        return worker
+def _timers_were_not_early(events: list[dict]) -> None:
+    started = {e["sequence"]: e for e in events if e["type"] == "TimerStarted"}
+    for event in events:
+        if event["type"] == "TimerFired":
+            assert event["time"] >= started[event["sequence"]]["fire_at"], events
 
 
 @contextlib.contextmanager
-def load(cluster: MixedCluster) -> Iterator[Load]:
-    work = Load(cluster)
+def load(cluster: MixedCluster, sdk: str = TREE) -> Iterator[Load]:
+    work = Load(cluster, sdk)
     work.start()
     try:
         yield work

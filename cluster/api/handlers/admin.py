@@ -15,6 +15,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.features import MEMBERSHIP
 from raftflow.engine.commands import CreateNamespace, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
@@ -99,6 +100,7 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
         raise ApiError(
             "INVALID_FIELD", f"raft: nobody can connect to {address}; name a host that others reach"
         )
+    node.levels.require(MEMBERSHIP)
     index = await node.members.add(node_id, str(address))
     return {
         "id": node_id,
@@ -110,6 +112,7 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
 
 
 async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
+    node.levels.require(MEMBERSHIP)
     index = await node.members.remove(node_id)
     return {
         "id": node_id,

@@ -6,7 +6,7 @@ import re
 import pytest
 from pysyncobj import SyncObj
 
-from raftflow.cluster.consensus import core
+from raftflow.cluster.consensus import reviewed
 from raftflow.cluster.consensus.core import Core
 from raftflow.cluster.consensus.types import ConsensusBroken
 
@@ -15,22 +15,22 @@ OVERRIDES = sorted(name for name in vars(Core) if name in PUBLIC)
 
 
 def test_the_reviewed_sources_are_those_that_are_installed() -> None:
-    core.check_engine()
+    reviewed.check_engine()
 
 
 def test_another_pysyncobj_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SyncObj, "_SyncObj__setState", lambda self, state: None)
     with pytest.raises((ImportError, OSError)):
-        core.check_engine()
+        reviewed.check_engine()
     monkeypatch.undo()
-    monkeypatch.setattr(core.engine, "VERSION", "0.3.18")
+    monkeypatch.setattr(reviewed.engine, "VERSION", "0.3.18")
     with pytest.raises(ImportError, match="reviewed"):
-        core.check_engine()
+        reviewed.check_engine()
 
 
 @pytest.mark.parametrize("name", OVERRIDES)
 def test_each_override_names_its_rows_and_was_reviewed(name: str) -> None:
-    assert name in core.REVIEWED_SOURCES
+    assert name in reviewed.REVIEWED_SOURCES
     assert re.search(r"\bRows? \d", inspect.getdoc(getattr(Core, name)) or "")
 
 

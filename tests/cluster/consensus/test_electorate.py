@@ -71,3 +71,13 @@ def test_any_majority_meets_any_majority_of_the_next_configuration(data: st.Data
         for ids in itertools.combinations(before, one.majority):
             for others in itertools.combinations(after, other.majority):
                 assert set(ids) & set(others)
+
+
+def test_a_disk_that_was_lost_before_any_was_recorded_is_not_recorded() -> None:
+    electorate = Electorate(of("abc", learners="d"), {"a": "first"})
+    after = of("abc", learners="d")
+    assert electorate.contradiction(after.put(Member("a", "", incarnation="first"))) is None
+    assert electorate.contradiction(after.put(Member("b", "", incarnation="any"))) is None
+    assert electorate.contradiction(after.put(Member("a", "", False, "second"))) is None
+    problem = electorate.contradiction(after.put(Member("a", "", incarnation="second")))
+    assert "a had another disk" in (problem or "")

@@ -118,3 +118,22 @@ def test_bad_answers(change: dict[str, str], reason: str) -> None:
     with pytest.raises(HandshakeError) as caught:
         handshake.check_answer(answer, mine=N1.to("n2", Purpose.RAFT))
     assert caught.value.reason == reason
+
+
+def test_who_knows_newer_members_than_we_do_may_be_one() -> None:
+    mine = replace(N2, configuration=7)
+    stranger = replace(N1, node_id="n9").to("n2", Purpose.RAFT)
+    for known, welcome in ((0, False), (7, False), (8, True)):
+        call = replace(stranger, configuration=known)
+        if welcome:
+            handshake.check_call(call, mine=mine, peers=PEERS)  # also against the direction
+            continue
+        with pytest.raises(HandshakeError, match="as of entry 7") as caught:
+            handshake.check_call(call, mine=mine, peers=PEERS)
+        assert caught.value.reason == "not_a_member"
+
+
+def test_a_release_before_members_changed_says_nothing_of_them() -> None:
+    fields = asdict(N1)
+    del fields["configuration"]
+    assert handshake.decode(json.dumps(fields).encode()).configuration == 0

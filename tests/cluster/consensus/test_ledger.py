@@ -71,3 +71,17 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, content: str) -> None:
     (tmp_path / "peers.json").write_text(content)
     assert PeerLedger.open(str(tmp_path)).newest("n2") is None
     assert (tmp_path / "peers.json.damaged").read_text() == content
+
+
+async def test_a_node_that_is_known_by_another_disk_counts_by_that(tmp_path: Path) -> None:
+    """Also after its next start, when the peers know the new disk as well."""
+    ledger = PeerLedger.open(str(tmp_path))
+    mine = replace(hello_of("n1"), incarnation="new")
+    for seen in (Boot("", 0, ""), Boot("new", 1, "x")):
+        ledger.note_own(mine, seen)
+        assert ledger.first_seen == {}
+    ledger.note_own(mine, Boot("old", 9, "x"))
+    assert ledger.first_seen == {"n1": "old"}
+    assert ledger.note(boot(1))
+    await ledger.written()
+    assert PeerLedger.open(str(tmp_path)).first_seen == {"n1": "old", "n2": "disk-a"}

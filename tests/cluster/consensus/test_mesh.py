@@ -253,3 +253,39 @@ async def test_what_comes_while_a_start_is_written_down_is_kept(tmp_path: Path) 
     finally:
         for each in peers:
             await each.mesh.stop()
+
+
+async def test_members_come_and_go_while_it_runs() -> None:
+    ports = dict(zip(("n1", "n2", "n3"), free_ports(3), strict=True))
+    first = {name: ports[name] for name in ("n1", "n2")}
+    peers = {name: await start_peer(name, first) for name in first}
+    peers["n3"] = await start_peer("n3", ports)
+    try:
+        one, three = peers["n1"], peers["n3"]
+        await eventually(lambda: one.link("n2"))
+        addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+        one.mesh.follow({n: addresses[n] for n in ("n2", "n3")}, configuration=3)
+        await eventually(lambda: one.link("n3") and three.link("n1"))
+        assert three.mesh.known["n1"].configuration == 3
+        before = one.link("n2")
+        one.mesh.follow({"n2": addresses["n2"]}, configuration=5)
+        await eventually(lambda: one.link("n3") is None)
+        assert one.link("n2") is before
+        assert ("down", "n3") in one.raft.events  # it did not die
+    finally:
+        for peer in peers.values():
+            await peer.mesh.stop()
+
+
+@pytest.mark.slow
+async def test_a_node_that_was_away_while_others_joined_is_called_by_them() -> None:
+    """n1 should call, but knows of nobody who is still there."""
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    away = await start_peer("n1", {"n1": ports["n1"]})
+    joined = await start_peer("n2", ports, hello=replace(hello_of("n2"), configuration=4))
+    try:
+        for purpose in Purpose:
+            await eventually(lambda p=purpose: away.link("n2", p), within_s=8.0)
+    finally:
+        await away.mesh.stop()
+        await joined.mesh.stop()

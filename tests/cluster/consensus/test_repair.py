@@ -270,5 +270,5 @@ def test_an_interrupted_repair_is_taken_up_again() -> None:
             hurt = Patient("a", CrashDisk(disk.killed().files()))
             others = [Patient(name, written(log)) for name in "bc"]
             assert cure([hurt, *others]) == []
-        assert entries_of(opened(hurt.disk)) == log
+        assert entries_of(opened(CrashDisk(hurt.disk.files()))) == log
     assert DIRECTORY in paths[0]

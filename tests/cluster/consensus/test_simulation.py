@@ -4,13 +4,16 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import structlog
 
-from tests.sim.cases import run_seed
+from tests.sim.cases import Case, run_seed
 from tests.sim.catching import killers
 from tests.sim.mutants import MUTANTS
+from tests.sim.options import Options, numbers, ranges
+from tests.sim.shrink import shrink
 from tests.sim.world import real_time_afterwards
 
 pytestmark = pytest.mark.slow
@@ -24,7 +27,7 @@ def _simulated() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-ROWS_NOW = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}
+ROWS = set(range(1, 23))
 # A few that need different checkers; `python -m tests.sim.run --mutants` tries all.
 TRIED_HERE = (
     "leader_counts_itself_before_fsync",
@@ -50,7 +53,7 @@ def test_mutant_is_caught(name: str) -> None:
 
 
 def test_every_row_has_a_mutant() -> None:
-    assert {mutant.row for mutant in MUTANTS} == ROWS_NOW
+    assert {mutant.row for mutant in MUTANTS} == ROWS
 
 
 def test_stock_still_fails() -> None:
@@ -58,3 +61,22 @@ def test_stock_still_fails() -> None:
     command = [sys.executable, "-m", "tests.sim.run", "--stock", "91:92"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_failing_seed_is_shrunk() -> None:
+    case = Case(seed=11, mutant="always_truncates_after_prev", said={"nodes": 3})
+    whole = case.run()
+    assert whole.failure
+    smallest, result, _tried = shrink(case, budget_s=60.0)
+    assert result.promise == whole.promise == smallest.run().promise
+    assert len(smallest.schedule.strikes or ()) < whole.strikes / 2
+
+
+def test_an_option_leaves_the_others_as_they_were() -> None:
+    drawn = Options.drawn(5, {})
+    assert Options.drawn(5, {"pace": 0.3}) == replace(drawn, pace=0.3)
+
+
+def test_flags_say_what_they_are_read_from() -> None:
+    assert ranges(numbers("0-3,7,9-10")) == "0-3,7,9-10"
+    assert numbers(ranges(())) == frozenset()

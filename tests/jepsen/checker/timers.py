@@ -40,7 +40,8 @@ def check_timers(calls: Sequence[Call], *, healed_ns: float, bound_ms: int) -> V
             ends[sequence].append(event)
             if event["type"] == "timer_fired":
                 fired += 1
-                lag = event["time_ms"] - armed[sequence]["fire_at_ms"]
+                timer = armed[sequence]
+                lag = event["time_ms"] - timer["time_ms"] - timer.get("delay_ms", 0)
                 lags.append(lag)
                 if lag < 0:
                     errors.append(f"early timer: {workflow_id}#{sequence} by {-lag} ms of log time")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests.jepsen.cluster import CLOCKS
-from tests.jepsen.nemesis.fault import Fault
+from tests.jepsen.nemesis.fault import FELT_S, Fault
 
 HOUR_NS = 3_600_000_000_000
 
@@ -34,7 +34,7 @@ class Clock(Fault):
             pairs = zip(self._controls, self._before, strict=True)
             return [control.get("clock_reads") - before for control, before in pairs]
 
-        self.eventually(lambda: all(reads()), 5.0)
+        self.eventually(lambda: all(reads()), FELT_S)
         return f"the wrong time was read {reads()} times" if all(reads()) else ""
 
     def heal(self) -> None:

@@ -12,7 +12,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -89,7 +89,8 @@ class Conductor:
                 thread.join()
             self._revive()
             if time.monotonic() < until:
-                self._quiet()
+                with quiet(self._run):
+                    self._run.rest(self._chance.uniform(*self._pace.quiet_s))
 
     def _lane(self, lane: str, family: str, window: int, until: float) -> None:
         chance = self._run.rng(f"nemesis/{lane}/{window}")
@@ -107,10 +108,14 @@ class Conductor:
                     self._run.cluster.start(node)
             self._run.cluster.wait_serving(RESTART_S)
 
-    def _quiet(self) -> None:
-        note(self._run, "nemesis/rest", QUIET, INVOKE)
-        self._run.rest(self._chance.uniform(*self._pace.quiet_s))
-        note(self._run, "nemesis/rest", QUIET, OK)
+
+@contextlib.contextmanager
+def quiet(run: Run) -> Iterator[None]:
+    """A time without faults, told to the history. Nobody takes a node down meanwhile."""
+    with run.node_lives:
+        note(run, "nemesis/rest", QUIET, INVOKE)
+        yield
+        note(run, "nemesis/rest", QUIET, OK)
 
 
 def in_turn(run: Run, names: Sequence[str], *, longest_s: float) -> None:

@@ -6,8 +6,12 @@ back has to fetch its own from the others.
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
+from raftflow.raftlog import dump
+from raftflow.raftlog.disk import OsDisk
 from tests.jepsen.cluster import REPAIR
 from tests.jepsen.nemesis.fault import Fault, NotNow
 from tests.support.corrupt import Record, damage_entry, records
@@ -24,6 +28,9 @@ class Corruption(Fault):
     def inject(self) -> str:
         self.victims = self.others()
         self.cluster.kill(*self.victims)
+        if not all(map(self._whole, self.victims)):
+            self.restart(*self.victims)
+            raise NotNow("what was damaged before is not repaired yet")
         damaged_stores = self.victims[: self.store_of]
         whole = [node for node in self.victims if node not in damaged_stores]
         self._damage = [self._damage_store(node) for node in damaged_stores]
@@ -38,6 +45,24 @@ class Corruption(Fault):
             self.restart(*self.victims)
             raise NotNow("the logs are too short")
         return f"killed all, damaged {', '.join(self._damage)}"
+
+    def _whole(self, node: str) -> bool:
+        """Damage on damage could destroy the last copy."""
+        found = dump.verify(str(self._log(node)), OsDisk())
+        if any(finding.severity is not dump.Severity.TORN for finding in found):
+            return False
+        store = self._store(node)
+        if not store.exists():
+            return False
+        # What lies in the write-ahead log beside it is not what we damage.
+        with contextlib.closing(sqlite3.connect(f"file:{store}?immutable=1", uri=True)) as read:
+            try:
+                return bool(read.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+            except sqlite3.DatabaseError:
+                return False
+
+    def _store(self, node: str) -> Path:
+        return Path(self.cluster.data_dir(node)) / "state.db"
 
     def _log(self, node: str) -> Path:
         return Path(self.cluster.data_dir(node)) / "raft"
@@ -54,7 +79,7 @@ class Corruption(Fault):
         return records(self._log(node))
 
     def _damage_store(self, node: str) -> str:
-        path = Path(self.cluster.data_dir(node)) / "state.db"
+        path = self._store(node)
         data = bytearray(path.read_bytes())
         begin = int(len(data) * MIDDLE)
         data[begin : begin + 4096] = self.chance.randbytes(4096)

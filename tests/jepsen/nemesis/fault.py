@@ -14,6 +14,8 @@ from tests.jepsen.hosts.processes import wait_for
 from tests.jepsen.outcomes import Outcome
 
 RESTART_S = 60.0
+# How long a fault may be in vain: who is to feel it may just be starting again.
+FELT_S = 40.0
 
 
 class NotNow(Exception):

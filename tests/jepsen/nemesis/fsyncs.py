@@ -6,7 +6,7 @@ import os
 
 from tests.jepsen.cluster import FSYNC
 from tests.jepsen.hosts.shim import DIRECTORIES, FILES
-from tests.jepsen.nemesis.fault import Fault, NotNow
+from tests.jepsen.nemesis.fault import FELT_S, Fault, NotNow
 
 NOTICED_S = 20.0
 ENDS_S = 10.0
@@ -99,7 +99,7 @@ class SlowFsync(Fault):
         def slowed() -> int:
             return sum(control.get("slowed") for control in self._controls) - self._before
 
-        self.eventually(slowed, 10.0)
+        self.eventually(slowed, FELT_S)
         return f"{slowed()} were slow" if slowed() else ""
 
     def heal(self) -> None:

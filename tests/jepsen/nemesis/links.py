@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.jepsen.cluster import NETWORK
 from tests.jepsen.hosts.network import CLIENT
-from tests.jepsen.nemesis.fault import Fault
+from tests.jepsen.nemesis.fault import FELT_S, Fault
 
 
 class BadLinks(Fault):
@@ -38,7 +38,7 @@ class BadLinks(Fault):
         def struck() -> int:
             return int(self.cluster.network.counts()[self.count]) - self._before
 
-        self.eventually(struck, 3.0)
+        self.eventually(struck, FELT_S)
         return f"{struck()} packets {self.count}" if struck() else ""
 
     def heal(self) -> None:

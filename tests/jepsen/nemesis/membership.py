@@ -18,6 +18,8 @@ class Members(Fault):
 
     needs = frozenset({MEMBERSHIP})
     lasts_s = (0.5, 6.0)
+    # Who is removed says so and ends (78); a SIGTERM may meet it on its way out.
+    ends_nodes = True
 
     def choose(self) -> list[str]:
         raise NotImplementedError

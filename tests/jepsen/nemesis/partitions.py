@@ -6,7 +6,7 @@ import threading
 
 from tests.jepsen.cluster import NETWORK
 from tests.jepsen.hosts.network import Links
-from tests.jepsen.nemesis.fault import Fault
+from tests.jepsen.nemesis.fault import FELT_S, Fault
 
 
 class Partition(Fault):
@@ -32,7 +32,7 @@ class Partition(Fault):
 
     def effect(self) -> str:
         # Heartbeats alone fill every link that is used at all.
-        self.eventually(self.dropped, 2.0)
+        self.eventually(self.dropped, FELT_S)
         return f"{self.dropped()} packets were dropped" if self.dropped() else ""
 
     def heal(self) -> None:

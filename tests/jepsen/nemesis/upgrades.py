@@ -38,8 +38,8 @@ class RollingUpgrade(RollingRestart):
     def inject(self) -> str:
         if not self.cluster.releases:
             raise NotNow("every node runs this tree")
-        old = dict(self.cluster.releases)
         self.victims = self.others()
+        self._before = self._versions()
         self._statuses = []
         for node in self.victims:
             if self.cluster.alive(node):
@@ -47,7 +47,17 @@ class RollingUpgrade(RollingRestart):
             self.cluster.releases.pop(node, None)
             self.restart(node)
             self.run.rest(self.chance.uniform(0.5, 3.0))
-        return f"from {old} to this tree"
+        return f"upgraded {' '.join(self.victims)}"
+
+    def effect(self) -> str:
+        after = self._versions()
+        if not super().effect() or self._before == after:
+            return ""
+        return f"from {' '.join(self._before)} to {' '.join(after)}"
+
+    def _versions(self) -> list[str]:
+        told = [self.cluster.health(node) or {} for node in self.cluster.ids()]
+        return sorted({str(health.get("version", "-")) for health in told})
 
 
 FAULTS = (RollingRestart, RollingUpgrade)

@@ -20,6 +20,7 @@ from tests.jepsen.outcomes import BROKEN, Outcome
 
 POLL_MS = 1_500
 NEMESIS = "nemesis"
+QUIET = "quiet"  # what the nemesis calls the time between its faults
 SETUP_TRIES = 60
 FINAL_TRIES = 40
 
@@ -165,7 +166,8 @@ def kept_history(records: list[bytes]) -> dict[str, Any]:
 
 def healed_ns(history: Sequence[Op]) -> float:
     """When the last fault was over."""
-    return max((op.time_ns for op in history if op.process.startswith(NEMESIS)), default=0)
+    faults = (op for op in history if op.process.startswith(NEMESIS) and op.f != QUIET)
+    return max((op.time_ns for op in faults), default=0)
 
 
 def loop(run: Run, turn: Callable[[], None]) -> Callable[[], None]:

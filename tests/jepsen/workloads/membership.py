@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.jepsen import api
 from tests.jepsen.checker.reads import check_reads
@@ -28,6 +28,7 @@ TRY_S = 0.5
 class Membership(Reads):
     name: str = "membership"
     types: tuple[str, ...] = (TYPE,)
+    needs: ClassVar[frozenset[str]] = frozenset({MEMBERSHIP})
     needs: frozenset[str] = frozenset({MEMBERSHIP})
 
     def threads(self, run: Run) -> list[Callable[[], None]]:
@@ -37,10 +38,12 @@ class Membership(Reads):
         client = self.client(run, "operator")
 
         def turn() -> None:
-            if not run.rest(client.rng.uniform(*BETWEEN_S)):
+            if not run.rest(client.rng.uniform(*BETWEEN_S)) or run.calm.is_set():
                 return
             victim = client.rng.choice(run.cluster.ids())
             with run.node_lives:
+                if run.stopping.is_set():
+                    return
                 client.note(INVOKE, "replace", key=victim)
                 problem = self._replace(run, client, victim)
                 client.note(FAIL if problem else OK, "replace", key=victim, error=problem)

@@ -42,7 +42,7 @@ class Reads(Base):
             if not self._key or number >= HIGHEST:
                 generation += 1
                 key = f"{self.name}/{run.seed}/{generation}"
-                request = api.start(TYPE, key, queue=self.queue, request_id=f"start-{key}")
+                request = api.start(self.types[0], key, queue=self.queue, request_id=f"start-{key}")
                 if client.call("begin", request, key=key).ok:
                     self._key, number = key, 0
                 return

@@ -16,16 +16,22 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.consensus import types
 from raftflow.cluster.consensus.channel import PeerChannel
+from raftflow.cluster.consensus.driver import PeerInfo
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import NotLeader, Proposed, Role, SnapshotManifest
 from raftflow.cluster.dispatch import DEMAND_METHOD, HEARTBEAT_METHOD, Dispatch
+from raftflow.cluster.features import Levels
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
+from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
+from raftflow.cluster.steward import Steward
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import Batch
+from raftflow.engine.commands import FEATURE_LEVEL, Batch
 from raftflow.engine.effects import SendMessage
 from raftflow.raftlog.journal import LogEntry
 from tests.sim.flow.edge import Edge
@@ -40,6 +46,15 @@ CHANNEL = b"channel:"
 EPOCH_US = 1_700_000_000_000_000
 AT_ONCE = 8  # entries applied in one turn
 METRICS = Metrics()  # nobody reads them
+VERSION = "simulated"
+
+
+@dataclass(frozen=True, slots=True)
+class _Digests:
+    compared_index: int = 0
+
+
+NOT_COMPARED = _Digests()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +108,51 @@ class SimConsensus:
     def connected(self, peer: str) -> bool:
         return peer in self._node.links
 
-    def peers(self) -> list[str]:
-        return self._node.world.names
+    def peers(self) -> dict[str, PeerInfo]:
+        own = Member(self._node.name, "", voter=False)
+        members = {own.id: own} | {each.id: each for each in self.configuration.members}
+        return {peer: self._peer_info(member) for peer, member in sorted(members.items())}
+
+    def _peer_info(self, member: Member) -> PeerInfo:
+        met = self._node.met.get(member.id, "")
+        return PeerInfo(
+            id=member.id,
+            http="",
+            grpc="",
+            raft=member.raft,
+            metrics="",
+            version=VERSION,
+            feature_level=FEATURE_LEVEL if met else 0,
+            connected=member.id == self._node.name or self.connected(member.id),
+            voter=member.voter,
+            incarnation=met,
+        )
+
+    def status(self) -> Any:
+        return self._node.core.status()
+
+    # -- who belongs to the cluster
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._node.core.configuration.configuration
+
+    @property
+    def first_seen(self) -> dict[str, str]:
+        return self._node.first_seen
+
+    def on_members(self, callback: Callable[[Configuration], None]) -> None:
+        self._node.followers.append(callback)
+
+    def change_membership(self, configuration: Configuration) -> Proposed:
+        node = self._node
+        if not node.alive:
+            raise NotLeader(None)
+        before = node.core.configuration
+        proposed = node.core.change(configuration)
+        node.world.checks.on_change(node, before, proposed, configuration)
+        node.loop.call_soon(node.core.tick)
+        return proposed
 
     def propose(self, payload: bytes) -> Proposed:
         node = self._node
@@ -138,11 +196,18 @@ class FlowNode(SimNode):
         self.links: dict[str, SimLink] = {}
         self.loop: SimLoop
         self.wired = False
+        self.followers: list[Callable[[Configuration], None]] = []
+
+    def replace_disk(self, birth: Configuration) -> None:
+        super().replace_disk(birth)
+        self.store_disk = Disk()
+        self.state = self.durable = self.store_disk.written  # type: ignore[assignment]
 
     # ---- life ------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.wired = False
+        self.followers = []
         self.links = {}
         self.incoming: deque[LogEntry] = deque()
         self.applying = False
@@ -170,7 +235,10 @@ class FlowNode(SimNode):
             self.store_disk, self.replica.settle, lambda: self.rng.uniform(0.0005, 0.01)
         )
         self.store = store
-        self.proposer = Proposer(clock=self.clock, limits=world.limits, **shared)
+        self.levels = Levels(members=consensus.peers, agreed=self._agreed_level)
+        self.proposer = Proposer(
+            clock=self.clock, limits=world.limits, level=lambda: self.levels.level, **shared
+        )
         self.forwarder = Forwarder(
             proposer=self.proposer,
             watch=self.watch,
@@ -209,6 +277,7 @@ class FlowNode(SimNode):
 
     def _wire(self) -> None:
         """As `cluster.node` does."""
+        shared_consensus: Any = self.consensus
         channel = self.consensus.channel
         self.duties.returns.born_index = self.journal.last_index
         self.proposer.on_submitted = self.duties.on_submitted
@@ -223,7 +292,23 @@ class FlowNode(SimNode):
         channel.on_down(self.duties.on_peer_down)
         self.world.ghosts.listen(self.proposer)
         self.exchange.start()
+        self.members = Members(consensus=shared_consensus, watch=self.watch, node_id=self.name)
+        self.consensus.on_members(self._on_members)
+        self._on_members(self.consensus.configuration)
+        Steward(shared_consensus).start()
         self.edge = Edge(self._services())
+
+    def _agreed_level(self) -> int:
+        return self.core.configuration.configuration.feature_level
+
+    def _on_members(self, configuration: Configuration) -> None:
+        others = tuple(each for each in configuration.voters if each != self.name)
+        self.clock.follow(voters=len(configuration.voters), peers=others)
+
+    def _follow_members(self) -> None:
+        super()._follow_members()
+        for follow in self.followers:
+            follow(self.core.configuration.configuration)
 
     def _services(self) -> NodeServices:
         return NodeServices(
@@ -236,6 +321,10 @@ class FlowNode(SimNode):
             consensus=self.consensus,  # type: ignore[arg-type]
             metrics=METRICS,
             clock=self.clock,
+            levels=self.levels,
+            members=self.members,
+            digests=NOT_COMPARED,  # the checkers compare them
+            checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
         )
 
     def kill(self, *, power: bool) -> None:

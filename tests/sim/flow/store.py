@@ -19,10 +19,12 @@ from raftflow.cluster.store import (
     RowEncoder,
     TaskPage,
     WriteBatch,
+    audit,
     duties,
     lists,
 )
 from raftflow.cluster.store.aggregates import Aggregates
+from raftflow.cluster.store.audit import Finding, Place, Slice
 from raftflow.cluster.store.connection import build
 from raftflow.cluster.store.readers import applied_state
 from raftflow.cluster.store.store import MAX_RUNS_OF_ONE_ID
@@ -132,6 +134,9 @@ class SimStore:
         aggregates = Aggregates(PATH, await self._settled())
         run_no = aggregates.run_no(key)
         return [] if run_no is None else aggregates.events(run_no, start, limit)
+
+    async def audit(self, place: Place) -> Slice:
+        return audit.look(PATH, await self._settled(), place)
 
     async def _settled(self) -> sqlite3.Connection:
         await asyncio.sleep(self._hold())
@@ -260,6 +265,17 @@ class SimReplica:
         aggregates = Aggregates(PATH, self.disk.db)
         found = [self.hot_run(key) or aggregates.find(key) for key in keys]
         return [run for run in found if run is not None]
+
+    def findings(self) -> list[Finding]:
+        """What the walk that every node makes in the background finds."""
+        self.settle()
+        found: list[Finding] = []
+        place: Place | None = Place()
+        while place is not None:
+            seen = audit.look(PATH, self.disk.db, place)
+            found += seen.findings
+            place = seen.following
+        return found
 
     # ---- the whole state, from its rows alone ----------------------------------------------------
 

@@ -14,12 +14,13 @@ from tests.sim.checkers import Violation
 from tests.sim.flow.calls import Failed
 from tests.sim.flow.programs import Nondeterminism, Replay
 from tests.sim.flow.speech import Task
+from tests.sim.flow.streams import StreamWorker
 
 if TYPE_CHECKING:
     from tests.sim.flow.world import FlowWorld
 
-DECIDERS = 6
-DOERS = 9
+DECIDERS = 5
+DOERS = 8
 QUEUE = "default"
 
 
@@ -32,6 +33,14 @@ class Workers:
             world.spawn(self._work(f"decider{number}", DECISION, _its(world.namespaces, number)))
         for number in range(DOERS):
             world.spawn(self._work(f"doer{number}", ACTIVITY, _its(world.namespaces, number)))
+        self._streams = {
+            name: StreamWorker(
+                world, name, kind, namespace=world.namespaces[0], work_on=self._work_on
+            )
+            for name, kind in (("stream.decider", DECISION), ("stream.doer", ACTIVITY))
+        }
+        for streamer in self._streams.values():
+            world.spawn(streamer.live())
 
     async def _work(self, worker: str, kind: Any, namespace: str) -> None:
         """A poll that had no answer is asked again by its name, on any node."""
@@ -171,6 +180,8 @@ class Workers:
         self._old = [*self._old[-20:], command]
         if not self._calm and rng.random() < 0.08:
             world.spawn(world.calls.insist(command))  # the same at once, from elsewhere
+        if worker in self._streams and rng.random() < 0.8:
+            await self._streams[worker].complete(command)
         if rng.random() < 0.25:
             await self._answer_and_take(command, worker)
         else:

@@ -33,8 +33,8 @@ from tests.sim.flow.clients import Clients
 from tests.sim.flow.ghosts import Ghosts
 from tests.sim.flow.loop import SimLoop, fatal
 from tests.sim.flow.node import FlowNode
+from tests.sim.flow.operator import FlowOperator
 from tests.sim.flow.workers import Workers
-from tests.sim.nemesis import Nemesis
 from tests.sim.options import CLOCKS, WHOLE, Options, Schedule
 from tests.sim.world import PEACE_S, PLAIN, World
 from tests.support.engine_world import world_problems
@@ -109,7 +109,9 @@ class FlowWorld(World):
         self.loop.create_task(work).add_done_callback(ended)
 
     def any_node(self) -> FlowNode | None:
-        nodes: Any = [node for node in self.nodes.values() if node.alive]
+        # In peace, callers have heard who belongs to the cluster.
+        known: Any = self.members() if self.calm else self.nodes.values()
+        nodes = [node for node in known if node.alive]
         return self.rng.choice(nodes) if nodes else None
 
     def some_leader(self) -> FlowNode | None:
@@ -137,6 +139,7 @@ class FlowWorld(World):
         try:
             with seeded_ids(random.Random(self.rng.getrandbits(64))):
                 self.strife()
+                self._walk_through()
                 self.mend()
                 self._come_to_an_end()
                 self._check_everything()
@@ -153,11 +156,13 @@ class FlowWorld(World):
     def strife(self) -> None:
         self.ghosts = Ghosts(self)
         self.start()
-        self.nemesis = Nemesis(self)
+        self.operator = FlowOperator(self)
+        self.nemesis.begin()
         self.loop.enter(lambda: (Clients(self), Workers(self)))
         self.quarrel()
         self.peace_from = self.clock.now
         self.nemesis.stopped = self.ghosts.stopped = self.calm = True
+        self.operator.stopped = True
 
     @property
     def ended(self) -> int:
@@ -200,7 +205,8 @@ class FlowWorld(World):
             self.loop.enter(lambda: [self._help(run) for run in open_runs])  # noqa: B023
 
     def _open_runs(self) -> list[Run]:
-        node = max(self.nodes.values(), key=lambda each: each.replica.applied_index)
+        nodes: Any = self.members()
+        node = max(nodes, key=lambda each: each.replica.applied_index)
         keys = [key for key, life in self.flow_checks.lives.items() if not life.ended]
         return [run for run in node.replica.runs(keys) if run.open]
 
@@ -211,7 +217,7 @@ class FlowWorld(World):
 
     def _owing(self) -> list[Run]:
         """Runs whose messages are still on their way."""
-        node = next(iter(self.nodes.values()))
+        node: Any = self.members()[0]
         return [run for run in node.replica.all_runs().values() if run.outbox]
 
     def _let_time_pass(self) -> None:
@@ -244,10 +250,18 @@ class FlowWorld(World):
 
     # ---- at the end ------------------------------------------------------------------------------
 
+    def _walk_through(self) -> None:
+        """Every run has what would wake it, every row its run, on every node."""
+        for node in self.nodes.values():
+            found = node.replica.findings()
+            require(not found, "the state keeps its invariants", node=node.name, found=found[:3])
+
     def _check_everything(self) -> None:
         self.flow_checks.finish()
         states = []
-        for node in self.nodes.values():
+        nodes: Any = self.members()
+        self._walk_through()
+        for node in nodes:
             runs = node.replica.all_runs()
             for key, run in node.replica.hot.state.runs.items():
                 require(runs[key] == run, "rows say what memory does", node=node.name, run=key)
@@ -259,7 +273,7 @@ class FlowWorld(World):
             "rows are of the runs that history tells of",
             differ=runs.keys() ^ self.flow_checks.lives.keys(),
         )
-        rows: Any = _as_rows(runs, next(iter(self.nodes.values())))
+        rows: Any = _as_rows(runs, nodes[0])
         found = world_problems(rows)
         require(not found, "nothing is left over", found=found)
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fraftflow/internal/v1/node.proto\x12\x14raftflow.internal.v1\"5\n\x0e\x46orwardRequest\x12\x12\n\ncommand_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\x0c\"\xf4\x01\n\x04Poll\x12\x0f\n\x07poll_id\x18\x01 \x01(\t\x12-\n\x04kind\x18\x02 \x01(\x0e\x32\x1f.raftflow.internal.v1.Poll.Kind\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x12\n\ntask_queue\x18\x04 \x01(\t\x12\r\n\x05names\x18\x05 \x03(\t\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x0b\n\x03max\x18\x08 \x01(\r\"B\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n\rKIND_DECISION\x10\x01\x12\x11\n\rKIND_ACTIVITY\x10\x02\"V\n\x06\x44\x65mand\x12\r\n\x05reset\x18\x01 \x01(\x08\x12*\n\x06parked\x18\x02 \x03(\x0b\x32\x1a.raftflow.internal.v1.Poll\x12\x11\n\twithdrawn\x18\x03 \x03(\t\"\x84\x01\n\x10HeartbeatRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x13\n\x0bworkflow_id\x18\x02 \x01(\t\x12\x13\n\x0blease_token\x18\x03 \x01(\t\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\x14\n\x07\x64\x65tails\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x42\n\n\x08_details\"B\n\x0eHeartbeatReply\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x0f\n\x07message\x18\x03 \x01(\t\"\x1e\n\x0b\x43lockSample\x12\x0f\n\x07wall_ms\x18\x01 \x01(\x03\",\n\x0bStateDigest\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\".\n\x0cStateDigests\x12\r\n\x05\x66irst\x18\x01 \x01(\x03\x12\x0f\n\x07\x64igests\x18\x02 \x01(\x0c\"\x9e\x01\n\x0f\x46irstDifference\x12\r\n\x05index\x18\x01 \x01(\x03\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12?\n\x05parts\x18\x03 \x03(\x0b\x32\x30.raftflow.internal.v1.FirstDifference.PartsEntry\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x07:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fraftflow/internal/v1/node.proto\x12\x14raftflow.internal.v1\"5\n\x0e\x46orwardRequest\x12\x12\n\ncommand_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\x0c\"\xf4\x01\n\x04Poll\x12\x0f\n\x07poll_id\x18\x01 \x01(\t\x12-\n\x04kind\x18\x02 \x01(\x0e\x32\x1f.raftflow.internal.v1.Poll.Kind\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x12\n\ntask_queue\x18\x04 \x01(\t\x12\r\n\x05names\x18\x05 \x03(\t\x12\x11\n\tworker_id\x18\x06 \x01(\t\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x0b\n\x03max\x18\x08 \x01(\r\"B\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n\rKIND_DECISION\x10\x01\x12\x11\n\rKIND_ACTIVITY\x10\x02\"V\n\x06\x44\x65mand\x12\r\n\x05reset\x18\x01 \x01(\x08\x12*\n\x06parked\x18\x02 \x03(\x0b\x32\x1a.raftflow.internal.v1.Poll\x12\x11\n\twithdrawn\x18\x03 \x03(\t\"\x84\x01\n\x10HeartbeatRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x13\n\x0bworkflow_id\x18\x02 \x01(\t\x12\x13\n\x0blease_token\x18\x03 \x01(\t\x12\x11\n\tworker_id\x18\x04 \x01(\t\x12\x14\n\x07\x64\x65tails\x18\x05 \x01(\x0cH\x00\x88\x01\x01\x42\n\n\x08_details\"B\n\x0eHeartbeatReply\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\x11\n\tcancelled\x18\x02 \x01(\x08\x12\x0f\n\x07message\x18\x03 \x01(\t\"Q\n\x0b\x43lockSample\x12\x0f\n\x07wall_ms\x18\x01 \x01(\x03\x12\x0f\n\x07sent_us\x18\x02 \x01(\x03\x12\x0f\n\x07\x65\x63ho_us\x18\x03 \x01(\x03\x12\x0f\n\x07held_us\x18\x04 \x01(\x03\",\n\x0bStateDigest\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\".\n\x0cStateDigests\x12\r\n\x05\x66irst\x18\x01 \x01(\x03\x12\x0f\n\x07\x64igests\x18\x02 \x01(\x0c\"\x9e\x01\n\x0f\x46irstDifference\x12\r\n\x05index\x18\x01 \x01(\x03\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12?\n\x05parts\x18\x03 \x03(\x0b\x32\x30.raftflow.internal.v1.FirstDifference.PartsEntry\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x07:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,13 +46,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HEARTBEATREPLY']._serialized_start=582
   _globals['_HEARTBEATREPLY']._serialized_end=648
   _globals['_CLOCKSAMPLE']._serialized_start=650
-  _globals['_CLOCKSAMPLE']._serialized_end=680
-  _globals['_STATEDIGEST']._serialized_start=682
-  _globals['_STATEDIGEST']._serialized_end=726
-  _globals['_STATEDIGESTS']._serialized_start=728
-  _globals['_STATEDIGESTS']._serialized_end=774
-  _globals['_FIRSTDIFFERENCE']._serialized_start=777
-  _globals['_FIRSTDIFFERENCE']._serialized_end=935
-  _globals['_FIRSTDIFFERENCE_PARTSENTRY']._serialized_start=891
-  _globals['_FIRSTDIFFERENCE_PARTSENTRY']._serialized_end=935
+  _globals['_CLOCKSAMPLE']._serialized_end=731
+  _globals['_STATEDIGEST']._serialized_start=733
+  _globals['_STATEDIGEST']._serialized_end=777
+  _globals['_STATEDIGESTS']._serialized_start=779
+  _globals['_STATEDIGESTS']._serialized_end=825
+  _globals['_FIRSTDIFFERENCE']._serialized_start=828
+  _globals['_FIRSTDIFFERENCE']._serialized_end=986
+  _globals['_FIRSTDIFFERENCE_PARTSENTRY']._serialized_start=942
+  _globals['_FIRSTDIFFERENCE_PARTSENTRY']._serialized_end=986
 # @@protoc_insertion_point(module_scope)

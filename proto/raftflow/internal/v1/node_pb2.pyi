@@ -78,10 +78,16 @@ class HeartbeatReply(_message.Message):
     def __init__(self, held: bool = ..., cancelled: bool = ..., message: _Optional[str] = ...) -> None: ...
 
 class ClockSample(_message.Message):
-    __slots__ = ("wall_ms",)
+    __slots__ = ("wall_ms", "sent_us", "echo_us", "held_us")
     WALL_MS_FIELD_NUMBER: _ClassVar[int]
+    SENT_US_FIELD_NUMBER: _ClassVar[int]
+    ECHO_US_FIELD_NUMBER: _ClassVar[int]
+    HELD_US_FIELD_NUMBER: _ClassVar[int]
     wall_ms: int
-    def __init__(self, wall_ms: _Optional[int] = ...) -> None: ...
+    sent_us: int
+    echo_us: int
+    held_us: int
+    def __init__(self, wall_ms: _Optional[int] = ..., sent_us: _Optional[int] = ..., echo_us: _Optional[int] = ..., held_us: _Optional[int] = ...) -> None: ...
 
 class StateDigest(_message.Message):
     __slots__ = ("index", "digest")
