@@ -129,9 +129,10 @@ def _decode_offer(body: pb.SnapshotOffer, term: int) -> Message:
     _check(len(body.sha256) <= MAX_TEXT, "sha256", body.sha256)
     _check(body.round < LIMIT, "round", body.round)
     _check(body.configuration_index < LIMIT, "configuration_index", body.configuration_index)
-    configuration = None
+    configuration, configuration_index = None, 0
     if body.HasField("configuration"):
         configuration = _configuration(membership.from_message, body.configuration)
+        configuration_index = body.configuration_index
     manifest = SnapshotManifest(
         index=body.index,
         term=body.index_term,
@@ -139,7 +140,7 @@ def _decode_offer(body: pb.SnapshotOffer, term: int) -> Message:
         sha256=body.sha256,
         snapshot_id=body.snapshot_id,
         configuration=configuration,
-        configuration_index=body.configuration_index,
+        configuration_index=configuration_index,
     )
     return {"type": "append_entries", "serialized": manifest, "round": body.round}
 
