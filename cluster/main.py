@@ -13,9 +13,10 @@ import uvloop
 
 from raftflow.cluster import logs
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import EXIT_REFUSED, Outcast
+from raftflow.cluster.consensus.driver import EXIT_REFUSED
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
+from raftflow.cluster.consensus.outcast import Outcast
 from raftflow.cluster.consensus.types import ConsensusBroken
 from raftflow.cluster.errors import PortInUse, StartRefused
 from raftflow.cluster.node import Node

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import structlog
 
+from raftflow.cluster.consensus import outcast
 from raftflow.cluster.consensus.boots import BootCount
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.configurations import REGULAR, Held
@@ -33,6 +34,7 @@ from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
+from raftflow.cluster.consensus.outcast import Outcast
 from raftflow.cluster.consensus.proof import Point
 from raftflow.cluster.consensus.recovery import Recovery
 from raftflow.cluster.consensus.settings import ConsensusConfig, hello_of, peer_info
@@ -62,10 +64,6 @@ EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: to start again changes nothing
 _STALL_S = 0.1
 _STALL_DRAIN_S = 1.0
 _SNAPSHOT_EXPIRY_S = 5.0
-
-
-class Outcast(Exception):
-    """The others will not have this node as it is; the message names the way out."""
 
 
 def exit_process(error: BaseException) -> NoReturn:
@@ -529,9 +527,8 @@ class Consensus:
 
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
-        if refusal.reason == NOT_A_MEMBER:
-            if not self._built:
-                return  # a log that is under repair says nothing yet, and it is told again
+        # A log that is under repair says nothing yet; all this is told again.
+        if refusal.reason == NOT_A_MEMBER and self._built:
             if max(self._journal.last_index, self._store.applied_index) > 0:
                 self._cast_out(
                     f"does not belong to its cluster any more ({peer}: {refusal.detail})"
@@ -539,25 +536,15 @@ class Consensus:
             else:
                 log.info("waits_to_be_added", node=self.config.node_id, told_by=peer)
         elif refusal.reason == STALE_DATA:
-            directory = self.config.data_dir
-            self.fatal(
-                Outcast(
-                    f"the data directory {directory} is an old copy: {peer} has seen a later start"
-                    " of it, so votes and acknowledgements of this node are missing. Run"
-                    f" `raftflow node rebuild {directory}` and start this node again: it then joins"
-                    " as a new one and fetches everything from the others"
-                )
-            )
+            self.fatal(outcast.old_copy(self.config.data_dir, seen_by=peer))
 
     def _cast_out(self, why: str) -> None:
         if not self._is_outcast:
             self._is_outcast = True
-            own, directory = self.config.node_id, self.config.data_dir
+            config = self.config
             self.on_outcast(
-                Outcast(
-                    f"{own} {why}. To have it back, run `raftflow node rebuild {directory}` and"
-                    f" `raftflow node add {own}={self.config.advertised}`, and start it with"
-                    " --join; otherwise nothing here is needed any more"
+                outcast.no_member(
+                    config.node_id, why, directory=config.data_dir, address=config.advertised
                 )
             )
 
