@@ -6,4 +6,8 @@ the test that came with the fix keeps it exactly. Add what `--shrink` printed, a
 
 from tests.sim.cases import Case
 
-REGRESSIONS: tuple[Case, ...] = ()
+REGRESSIONS: tuple[Case, ...] = (
+    Case(seed=308069192),  # an emptied disk, born as a cluster of one, founded a second one
+    Case(seed=308069296),
+    Case(seed=308069197),  # a restart knew an older configuration than the one it had committed
+)
