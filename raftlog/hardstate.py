@@ -76,9 +76,7 @@ def load(disk: Disk, directory: str) -> tuple[int, str | None]:
 
 
 def _file(disk: Disk, directory: str) -> SmallFile:
-    return SmallFile(
-        disk, directory, FILE, magic=b"RAFTVOTE", what="term and vote", remedy=REMEDY
-    )
+    return SmallFile(disk, directory, FILE, magic=b"RAFTVOTE", what="term and vote", remedy=REMEDY)
 
 
 def _read(file: SmallFile) -> tuple[int, str | None]:
