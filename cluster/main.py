@@ -12,6 +12,7 @@ import structlog
 import uvloop
 
 from raftflow.cluster import logs
+from raftflow.cluster.background import end
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.driver import EXIT_REFUSED
 from raftflow.cluster.consensus.identity import IdentityError
@@ -84,8 +85,7 @@ async def _started(node: Node, stopping: asyncio.Future[Any]) -> bool:
     starting: asyncio.Future[Any] = asyncio.ensure_future(node.start())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        await end(starting)
         return False
     starting.result()
     return True

@@ -30,8 +30,8 @@ _SKEW_SOON_MS = 250
 _CHECKPOINT_S = 120
 
 _REBUILD = (
-    "stop it, move everything out of its data directory (keep it for a report) and, while all other"
-    " nodes run, start it again: it fetches all from them"
+    "while all other nodes run, stop it, `raftflow node rebuild DIR` and start it again: it fetches"
+    " all from them. Keep what that sets aside for a report"
 )
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 

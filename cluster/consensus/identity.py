@@ -14,6 +14,8 @@ import os
 import secrets
 from dataclasses import asdict, dataclass, replace
 
+from raftflow.cluster.durable import replace_durably, sync_directory
+
 FORMAT_VERSION = 1
 # Directories that `raftflow node rebuild` made: what was there before.
 SET_ASIDE = "damaged-"
@@ -144,8 +146,9 @@ def _parse(path: str, content: bytes) -> Identity:
         return Identity(format=FORMAT_VERSION, **texts, boots=boots)
     except (ValueError, KeyError, TypeError) as error:
         raise IdentityError(
-            f"{path} is damaged ({error}). It holds this node's identity: restore it from a "
-            "backup, or remove the whole data directory and let the node join as a new one."
+            f"{path} is damaged ({error}). It holds this node's identity. While all other nodes "
+            "run, empty the directory with `raftflow node rebuild DIR` and start the node again: "
+            "it joins as a new one."
         ) from error
 
 
@@ -158,7 +161,7 @@ def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
     if strangers:
         raise IdentityError(
             f"{data_dir} has no node.json but is not empty (it holds {', '.join(strangers[:3])}). "
-            "Choose an empty directory, or restore node.json."
+            "Choose an empty directory, or set them aside with `raftflow node rebuild DIR`."
         )
     if not cluster_id:
         raise IdentityError(
@@ -174,22 +177,3 @@ def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
     write_identity(data_dir, identity)
     sync_directory(os.path.dirname(os.path.abspath(data_dir)))
     return identity
-
-
-def replace_durably(path: str, content: bytes) -> None:
-    """Whole or not at all, and on disk when this returns."""
-    temporary = path + ".tmp"
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
-    sync_directory(os.path.dirname(path))
-
-
-def sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

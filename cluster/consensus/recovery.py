@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus import membership_file, repair_exchange
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError
 from raftflow.cluster.consensus.configurations import Held
@@ -184,9 +184,7 @@ class Recovery:
             self._tasks.append(spawn(work, name="abstain", fatal=driver.fatal))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     async def _await_copy(self, core: Core, fetcher: SnapshotFetcher) -> None:
         refused: set[str] = set()

@@ -20,6 +20,7 @@ from tests.sim.staging import (
     recorded,
     refusal,
     scenario,
+    top_term,
     voter,
     write,
 )
@@ -29,10 +30,6 @@ from tests.sim.world import World
 
 def names(*nodes: SimNode) -> str:
     return "".join(sorted(node.name for node in nodes))
-
-
-def top_term(world: World) -> int:
-    return max(node.core.term for node in world.nodes.values())
 
 
 def steady(world: World, seconds: float, promise: str) -> None:
