@@ -157,8 +157,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         settled = journal.prev_index if awaiting_copy else applied_index
         self.__raftCommitIndex = min(settled, journal.last_index)
         if journal.last_term > self.__raftCurrentTerm:
-            # A copy of a newer term was installed, and then the process died (row 19).
-            self.__setCurrentTerm(journal.last_term, None)
+            # A copy of a newer term was installed, and then the process died (row 19). That term
+            # has had its leader: should the vote given in it be lost, it is not given again.
+            self.__setCurrentTerm(journal.last_term, node_id)
         self._adopt_configuration()
         if self._electorate.agreed(self._itself()):
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
