@@ -77,6 +77,10 @@ async def _serve(config: Config) -> None:
             raise node.outcast.result()
     finally:
         await node.stop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # It ends already: a second request must not change its exit status.
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 async def _started(node: Node, stopping: asyncio.Future[Any]) -> bool:
