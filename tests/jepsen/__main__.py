@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.jepsen import store
+from tests.jepsen import store, summary
 from tests.jepsen.acceptance import SLICE, SLICE_WORKLOADS, power_losses, resume, slice_mix
 from tests.jepsen.hosts import isolation
 from tests.jepsen.judge import judge
@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     again = commands.add_parser("judge", help="check a stored run again")
     again.add_argument("directory", type=Path)
     again.set_defaults(perform=_judge)
+
+    telling = commands.add_parser("summary", help="a judged run as one page of Markdown")
+    telling.add_argument("directory", type=Path)
+    telling.add_argument("--to", type=Path, help="a file; else standard output")
+    telling.set_defaults(perform=_summary)
 
     listing = commands.add_parser("list", help="workloads, nemeses, stored runs")
     listing.add_argument("--store", type=Path, default=store.DEFAULT_STORE)
@@ -177,6 +182,21 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _judge(options: argparse.Namespace) -> int:
     return _say_verdicts(options.directory)
+
+
+def _summary(options: argparse.Namespace) -> int:
+    directory = options.directory
+    text = summary.page(
+        store.read_meta(directory),
+        store.read_history(directory),
+        store.read_samples(directory),
+        store.read_verdicts(directory),
+    )
+    if options.to:
+        options.to.write_text(text)
+    else:
+        print(text, end="")
+    return 0
 
 
 def _say_verdicts(directory: Path) -> int:

@@ -207,6 +207,7 @@ def _meta(
         commit=store.commit(),
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         begun_ns=time.monotonic_ns(),
+        versions=store.versions(),
     )
 
 
