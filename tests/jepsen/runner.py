@@ -138,8 +138,9 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
         run.calm.set()
         run.stopping.set()
         run.cluster.kill(*run.cluster.ids())
+        until = time.monotonic() + STOP_S
         for client in clients:
-            client.join(STOP_S)
+            client.join(max(0.0, until - time.monotonic()))
         raise
     compare_indexes(run)
     for workload in workloads:

@@ -81,7 +81,9 @@ class Conductor:
                 return
             end = min(until, time.monotonic() + self._chance.uniform(*self._pace.window_s))
             lanes = [
-                threading.Thread(target=self._lane, args=(lane, deck.draw(), window, end))
+                threading.Thread(
+                    target=self._lane, args=(lane, deck.draw(), window, end), daemon=True
+                )
                 for lane, deck in self._lanes.items()
                 if deck
             ]
