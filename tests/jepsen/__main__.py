@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--longest", type=float, default=45.0, help="seconds that a fault may last")
     run.add_argument("--from", dest="release", default="", help="a release: nodes begin with it")
     run.add_argument("--bug", default="", choices=("", *BUGS), help="that all nodes have")
+    run.add_argument("--page", type=Path, help="a Markdown file for the run on one page")
     _common(run)
     run.set_defaults(perform=_run)
 
@@ -155,7 +156,10 @@ def _run(options: argparse.Namespace) -> int:
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings)
-    return _say_verdicts(directory)
+    status = _say_verdicts(directory)
+    if options.page:
+        options.page.write_text(_page(directory))
+    return status
 
 
 def _power_losses(options: argparse.Namespace) -> int:
@@ -185,18 +189,21 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _summary(options: argparse.Namespace) -> int:
-    directory = options.directory
-    text = summary.page(
-        store.read_meta(directory),
-        store.read_history(directory),
-        store.read_samples(directory),
-        store.read_verdicts(directory),
-    )
+    text = _page(options.directory)
     if options.to:
         options.to.write_text(text)
     else:
         print(text, end="")
     return 0
+
+
+def _page(directory: Path) -> str:
+    return summary.page(
+        store.read_meta(directory),
+        store.read_history(directory),
+        store.read_samples(directory),
+        store.read_verdicts(directory),
+    )
 
 
 def _say_verdicts(directory: Path) -> int:
