@@ -101,8 +101,8 @@ async def _started(node: Node, stopping: asyncio.Future[Any]) -> bool:
 
 
 def _give_memory_back() -> None:
-    """Once glibc has seen blocks of megabytes come and go it keeps them, in pieces: after a burst of
-    large payloads a node held 640 MiB that nobody used. With a fixed bound they go back at once."""
+    """Once glibc has seen blocks of megabytes come and go it keeps them, in pieces: after a burst
+    of large payloads a node held 640 MiB that nobody used. With a fixed bound they go back."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):  # others have no such habit
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
