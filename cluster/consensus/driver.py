@@ -303,7 +303,8 @@ class Consensus:
 
     @property
     def role(self) -> Role:
-        return self._core.role
+        # A node that repairs its log has connections already, and no core yet.
+        return self._core.role if self._built else Role.FOLLOWER
 
     @property
     def commit_index(self) -> int:
@@ -319,7 +320,7 @@ class Consensus:
 
     @property
     def leader(self) -> str | None:
-        return self._core.leader
+        return self._core.leader if self._built else None
 
     @property
     def heard_commit_index(self) -> int:
