@@ -40,7 +40,7 @@ from tests.sim.regressions import REGRESSIONS
 from tests.sim.shrink import shrink
 from tests.sim.stock import run_stock
 
-WORKERS = 2
+WORKERS = int(os.environ.get("SIM_WORKERS", "2"))
 CI_SEEDS, CI_FRESH = 200, 50
 CI_FLOW_SEEDS, CI_FLOW_FRESH = 45, 15
 SHRINK_IN_CI_S = 60.0
