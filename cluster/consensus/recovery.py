@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus import membership_file, repair_exchange
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError
 from raftflow.cluster.consensus.configurations import Held
@@ -38,6 +38,15 @@ log = structlog.get_logger()
 _LOOK_AGAIN_S = 0.1
 _READ_INDEX_MS = 1_000
 _TELL_EVERY_S = 10.0
+_ABSTAINS = (
+    "the acknowledged end of the log was lost: this node votes for nobody until it has what a "
+    "leader that the others elect has committed"
+)
+_NOBODY_LEADS = (
+    ". No leader is known: start every node that is away. If a majority abstains like this, nobody "
+    'can be elected until an operator decides what to give up: docs/operating.md, "A majority '
+    'abstains"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +120,7 @@ class Recovery:
                 f"entry {self._least_index} or later"
             )
         if self._core.abstaining:
-            return (
-                "the acknowledged end of the log was lost: this node votes for nobody until it has "
-                "what a leader that the others elect has committed"
-            )
+            return _ABSTAINS + ("" if self._core.leader is not None else _NOBODY_LEADS)
         return ""
 
     # ---- before the core --------------------------------------------------------------------
@@ -184,9 +190,7 @@ class Recovery:
             self._tasks.append(spawn(work, name="abstain", fatal=driver.fatal))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     async def _await_copy(self, core: Core, fetcher: SnapshotFetcher) -> None:
         refused: set[str] = set()
