@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from raftflow.cluster.consensus.configurations import Held
-from raftflow.cluster.consensus.identity import replace_durably, sync_directory
 from raftflow.cluster.consensus.membership_file import MembershipFile
+from raftflow.cluster.durable import replace_durably, sync_directory
 
 REMOVED = "removed"
 # Refused as long as this, with no leader that has it, a node gives up hope that it was added again.

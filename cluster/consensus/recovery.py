@@ -39,8 +39,8 @@ _LOOK_AGAIN_S = 0.1
 _READ_INDEX_MS = 1_000
 _TELL_EVERY_S = 10.0
 _ABSTAINS = (
-    "the acknowledged end of the log was lost: this node votes for nobody until it has what a leader "
-    "that the others elect has committed"
+    "the acknowledged end of the log was lost: this node votes for nobody until it has what a "
+    "leader that the others elect has committed"
 )
 _NOBODY_LEADS = (
     ". No leader is known: start every node that is away. If a majority abstains like this, nobody "
