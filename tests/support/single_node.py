@@ -355,6 +355,8 @@ class SingleNode:
 
     # ---- consensus, clock ---------------------------------------------------------------------
 
+    waiting_for = ""
+
     @property
     def channel(self) -> SingleNode:
         return self
