@@ -94,6 +94,10 @@ LEFT_TO_SOAK = {
     "log begun anew",
     "name of the last segment",
     "state at the start",
+    "name of the new segment",
+    "copy made",
+    "members rewritten",
+    "last segment rewritten",
     "a segment",
     "pages",
     "the vote",
@@ -122,10 +126,18 @@ def load(cluster: ShimCluster) -> Iterator[Load]:
     running.stop()
 
 
+def any_call(seed: int) -> tuple[Site, int]:
+    """The nth of all calls."""
+    rng = Random(seed)
+    kind, code = rng.choice(["sync", "write"]), rng.choice([errno.EIO, errno.ENOSPC])
+    skip, when = rng.randrange(400), rng.choice(["load", "start"])
+    return Site(f"any call, seed {seed}", kind, "*", when, skip=skip), code
+
+
 def cases() -> list[tuple[Site, int]]:
     every = [(site, code) for site in (*SYNCS, *WRITES) for code in (errno.EIO, errno.ENOSPC)]
     if SOAK:
-        return every
+        return every + [any_call(seed) for seed in range(SOAK)]
     usual = {"sync": errno.EIO, "write": errno.ENOSPC}
     return [
         (site, code)
@@ -254,15 +266,6 @@ def test_a_birth_that_fails_is_refused_and_can_be_tried_again(
         assert alone.leader() == "n1"
     finally:
         alone.stop()
-
-
-@pytest.mark.skipif(not SOAK, reason="a long campaign: make campaigns")
-@pytest.mark.parametrize("seed", range(SOAK))
-def test_the_nth_call_of_all_fails(cluster: ShimCluster, load: Load, seed: int) -> None:
-    rng = Random(seed)
-    kind, code = rng.choice(["sync", "write"]), rng.choice([errno.EIO, errno.ENOSPC])
-    site = Site("any", kind, "*", skip=rng.randrange(400), when=rng.choice(["load", "start"]))
-    test_a_call_that_fails_ends_the_node_and_nothing_else(cluster, load, site, code)
 
 
 def test_everything_acknowledged_is_there_in_the_end(cluster: ShimCluster, load: Load) -> None:
