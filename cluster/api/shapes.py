@@ -282,6 +282,7 @@ SHAPES: Mapping[str, Schema] = {
             "type": ["object", "null"],
             "description": "What its background checks looked at, and the first that do not hold.",
         },
+        repair={"type": ["string", "null"], "description": "What it lacks after damage, and why."},
     ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT

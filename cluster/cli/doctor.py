@@ -33,6 +33,7 @@ _REBUILD = (
     "while all other nodes run, stop it, `raftflow node rebuild DIR` and start it again: it fetches"
     " all from them. Keep what that sets aside for a report"
 )
+_WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 
 
@@ -113,6 +114,8 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
         found += _of_log(node, [lag for lag in lags if lag is not None])
         found += _of_machine(node)
         found += _of_checks(node)
+        if node.get("repair"):
+            found.append(Finding("problem", node["id"], node["repair"], _WHOLE))
         found += _of_members(node, nodes)
         if node["id"] in digests.differing:
             index = digests.differing[node["id"]]

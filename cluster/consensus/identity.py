@@ -15,6 +15,7 @@ import secrets
 from dataclasses import asdict, dataclass, replace
 
 from raftflow.cluster.durable import replace_durably, sync_directory
+from raftflow.raftlog.disk import OsDisk
 
 FORMAT_VERSION = 1
 # Directories that `raftflow node rebuild` made: what was there before.
@@ -38,7 +39,7 @@ class DirectoryLock:
     """An flock on `data/lock`; the kernel drops it with the process, however that ends."""
 
     def __init__(self, data_dir: str) -> None:
-        os.makedirs(data_dir, exist_ok=True)
+        OsDisk().makedirs(data_dir)  # durably: with its name the votes in it would be lost
         path = os.path.join(data_dir, "lock")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:

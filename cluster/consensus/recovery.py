@@ -38,6 +38,15 @@ log = structlog.get_logger()
 _LOOK_AGAIN_S = 0.1
 _READ_INDEX_MS = 1_000
 _TELL_EVERY_S = 10.0
+_ABSTAINS = (
+    "the acknowledged end of the log was lost: this node votes for nobody until it has what a "
+    "leader that the others elect has committed"
+)
+_NOBODY_LEADS = (
+    ". No leader is known: start every node that is away. If a majority abstains like this, nobody "
+    'can be elected until an operator decides what to give up: docs/operating.md, "A majority '
+    'abstains"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +120,7 @@ class Recovery:
                 f"entry {self._least_index} or later"
             )
         if self._core.abstaining:
-            return (
-                "the acknowledged end of the log was lost: this node votes for nobody until it has "
-                "what a leader that the others elect has committed"
-            )
+            return _ABSTAINS + ("" if self._core.leader is not None else _NOBODY_LEADS)
         return ""
 
     # ---- before the core --------------------------------------------------------------------

@@ -317,8 +317,8 @@ class Nemesis:
             return None
         members = leader.core.configuration.configuration.members
         held = node.membership.held
-        if held is None or min(len(members), len(held.configuration.members)) < 2:
-            return None  # Nobody could repair it.
+        if held is None or min(len(members), len(held.configuration.members)) < 3:
+            return None  # Nobody could repair it, or lead while it abstains.
         if not all(m.voter and world.nodes[m.id].disk_id == m.incarnation for m in members):
             known = all(m.voter and not m.incarnation for m in members)
             if not known or any(each.disks > 1 for each in world.nodes.values()):

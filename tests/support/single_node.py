@@ -405,6 +405,10 @@ class SingleNode:
         self.check()
         return self.harness.index
 
+    @property
+    def recovery(self) -> SimpleNamespace:
+        return SimpleNamespace(waiting_for="")
+
     def wall_ms(self) -> int:
         return self.harness.time_ms
 
