@@ -355,6 +355,8 @@ class SingleNode:
 
     # ---- consensus, clock ---------------------------------------------------------------------
 
+    no_vote = ""
+
     @property
     def channel(self) -> SingleNode:
         return self
