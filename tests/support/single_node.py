@@ -356,6 +356,7 @@ class SingleNode:
     # ---- consensus, clock ---------------------------------------------------------------------
 
     waiting_for = ""
+    no_vote = ""
 
     @property
     def channel(self) -> SingleNode:
