@@ -153,11 +153,13 @@ def _of_cluster(state: dict[str, Any]) -> Iterator[Finding]:
     nodes = state["nodes"]
     answering = [node for node in nodes if _answers(node)]
     if not state.get("leader"):
-        majority = len(nodes) // 2 + 1
+        voters = [node for node in nodes if node.get("member", "voter") == "voter"]
+        answer = sum(_answers(node) for node in voters)
         what = (
-            f"there is no leader: nothing can be changed ({len(answering)} of {len(nodes)} answer)"
+            f"there is no leader: nothing can be changed ({answer} of {len(voters)} voters answer)"
         )
-        then = f"{majority} nodes must run and reach each other on their Raft ports"
+        majority = len(voters) // 2 + 1
+        then = f"{majority} of them must run and reach each other on their Raft ports"
         yield Finding("problem", "", what, then)
     versions = sorted({node["version"] for node in answering if node.get("version")})
     if len(versions) > 1:

@@ -7,6 +7,7 @@ from typing import Any
 from raftflow.cluster.cli.doctor import Finding, compare, diagnose
 
 GIB = 1 << 30
+LEARNER = {"member": "learner"}
 
 
 def node(name: str, **told: Any) -> dict[str, Any]:
@@ -58,9 +59,15 @@ def test_a_healthy_cluster_has_nothing_to_be_said() -> None:
 def test_a_silent_node_and_a_missing_leader() -> None:
     found = told(node("n1"), silent("n2"), silent("n3"), leader=None)
     assert [each.node for each in found] == ["", "n2", "n3"]
-    assert "1 of 3 answer" in found[0].problem
-    assert found[0].next.startswith("2 nodes must run")
+    assert "1 of 3 voters answer" in found[0].problem
+    assert found[0].next.startswith("2 of them must run")
     assert "10.0.0.2:9233" in found[1].problem
+
+
+def test_a_learner_counts_in_no_majority() -> None:
+    found = told(node("n1"), silent("n2"), silent("n3"), silent("n4") | LEARNER, leader=None)
+    assert "1 of 3 voters answer" in found[0].problem
+    assert found[0].next.startswith("2 of them must run")
 
 
 def test_a_violation_names_its_run() -> None:
