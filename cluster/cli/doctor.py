@@ -168,7 +168,8 @@ def _leaderless(nodes: Sequence[dict[str, Any]]) -> Finding:
     voters = [node for node in nodes if node.get("member", "voter") == "voter"]
     answering = [node for node in voters if _answers(node)]
     majority = len(voters) // 2 + 1
-    what = f"there is no leader: nothing can be changed ({len(answering)} of {len(voters)} answer)"
+    answer = f"{len(answering)} of {len(voters)} voters answer"
+    what = f"there is no leader: nothing can be changed ({answer})"
     withheld = [node for node in answering if node.get("no_vote")]
     if withheld and len(answering) - len(withheld) < majority <= len(answering):
         names = ", ".join(node["id"] for node in withheld)
@@ -179,7 +180,7 @@ def _leaderless(nodes: Sequence[dict[str, Any]]) -> Finding:
         )
         return Finding("problem", "", what, then)
     return Finding(
-        "problem", "", what, f"{majority} nodes must run and reach each other on their Raft ports"
+        "problem", "", what, f"{majority} of them must run and reach each other on their Raft ports"
     )
 
 

@@ -207,7 +207,10 @@ def _add(client: Client, printer: Printer, member_id: str, raft: str) -> None:
         if error.body.get("reason") != "NODE_EXISTS" or not waits:
             raise
         printer.note(f"{member_id} is a learner already")
-    printer.note(f"{member_id} is a learner. Start it, where it does not run yet, with:")
+    printer.note(
+        f"{member_id} is a learner. Where it does not run yet, start it so, with a --data-dir and"
+        " --http-addr, --grpc-addr, --metrics-addr of its own:"
+    )
     printer.note("  " + _serve_line(client.get("/api/cluster"), member_id, raft))
 
 

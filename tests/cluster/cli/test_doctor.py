@@ -7,6 +7,7 @@ from typing import Any
 from raftflow.cluster.cli.doctor import Finding, compare, diagnose
 
 GIB = 1 << 30
+LEARNER = {"member": "learner"}
 
 
 def node(name: str, **told: Any) -> dict[str, Any]:
@@ -58,8 +59,8 @@ def test_a_healthy_cluster_has_nothing_to_be_said() -> None:
 def test_a_silent_node_and_a_missing_leader() -> None:
     found = told(node("n1"), silent("n2"), silent("n3"), leader=None)
     assert [each.node for each in found] == ["", "n2", "n3"]
-    assert "1 of 3 answer" in found[0].problem
-    assert found[0].next.startswith("2 nodes must run")
+    assert "1 of 3 voters answer" in found[0].problem
+    assert found[0].next.startswith("2 of them must run")
     assert "10.0.0.2:9233" in found[1].problem
 
 
@@ -67,6 +68,12 @@ def test_a_node_that_is_not_whole_says_why() -> None:
     found = only(told(node("n1"), node("n2", repair="this node votes for nobody"), node("n3")))
     assert (found.severity, found.node) == ("problem", "n2")
     assert found.problem == "this node votes for nobody"
+
+
+def test_a_learner_counts_in_no_majority() -> None:
+    found = told(node("n1"), silent("n2"), silent("n3"), silent("n4") | LEARNER, leader=None)
+    assert "1 of 3 voters answer" in found[0].problem
+    assert found[0].next.startswith("2 of them must run")
 
 
 def test_a_violation_names_its_run() -> None:
