@@ -249,6 +249,11 @@ class Consensus:
         return self._ledger.first_seen
 
     @property
+    def waiting_for(self) -> str:
+        """What this node lacks after damage; empty when it is whole."""
+        return self.recovery.waiting_for
+
+    @property
     def incarnation(self) -> str:
         return self._hello.incarnation
 
@@ -416,7 +421,8 @@ class Consensus:
         peers = self._known_peers()
         applied = Point(self._store.applied_index, self._store.applied_term)
         meet = partial(self._meet, peers)
-        return await self.recovery.open_journal(opened, peers, applied, meet_peers=meet)
+        members = {member.id for member in self._held.configuration.members} - {self.config.node_id}
+        return await self.recovery.open_journal(opened, peers, members, applied, meet_peers=meet)
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""

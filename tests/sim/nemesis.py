@@ -306,6 +306,7 @@ class Nemesis:
             return False
         self._log(f"{node.name} loses its state, not its log")
         node.durable = type(node.durable)()
+        node.sickness.rotten.add(0)
         return True
 
     def _patient(self) -> SimNode | None:

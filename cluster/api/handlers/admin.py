@@ -79,7 +79,7 @@ def readiness(node: NodeServices) -> dict[str, Any]:
         state["error"] = (
             "no leader is known" if leader is None else f"{lag} entries are not applied yet"
         )
-        if waiting_for := node.consensus.recovery.waiting_for:
+        if waiting_for := node.consensus.waiting_for:
             state["error"] += f"; {waiting_for}"
         state |= {"code": "UNAVAILABLE", "reason": "UNAVAILABLE", "maybe_applied": False}
     return state
@@ -154,7 +154,7 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
-        "repair": node.consensus.recovery.waiting_for or None,
+        "repair": node.consensus.waiting_for or None,
     }
     if status.leader == node.config.node_id:
         followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
