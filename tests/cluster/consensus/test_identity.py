@@ -115,6 +115,6 @@ def test_one_process_a_directory(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    for path, problem in ((file, "File exists"), (file / "below", "Not a directory")):
-        with pytest.raises(IdentityError, match=f"{path} cannot be used: .*{problem}"):
+    for path in (file, file / "below"):
+        with pytest.raises(IdentityError, match=f"{path} cannot be used: {file}: File exists"):
             claim_directory(str(path), cluster_id="shop", node_id="n1")
