@@ -52,10 +52,10 @@ campaigns: $(STAMP) ## the long simulations, fuzzing, crash states, faults of di
 	CRASH_CUTS=800 CRASH_SEEDS=10 $(BIN)/pytest -q tests/e2e/test_crash_states.py
 	DISK_FAULTS=60 $(BIN)/pytest -q tests/e2e/test_disk_faults.py
 
-soak: $(STAMP) ## 40 minutes of faults on 5 real nodes: SECONDS= NODES= SEED= WORKLOAD= NEMESIS= STORE=
+soak: $(STAMP) ## 40 minutes of faults on 5 real nodes: SECONDS= NODES= SEED= WORKLOAD= NEMESIS= STORE= PAGE=
 	$(BIN)/python -m tests.jepsen run --time $(or $(SECONDS),2400) --nodes $(or $(NODES),5) \
 	  --workload $(or $(WORKLOAD),all) --nemesis $(or $(NEMESIS),all) \
-	  $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
+	  $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE)) $(if $(PAGE),--page $(PAGE))
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
 	@$(BIN)/python -m benchmarks.run

@@ -22,3 +22,11 @@ def spawn(work: Coroutine[Any, Any, None], *, name: str, fatal: Fatal) -> asynci
     task = asyncio.create_task(work, name=name)
     task.add_done_callback(ended)
     return task
+
+
+async def end(*tasks: asyncio.Future[Any] | None) -> None:
+    """Cancel them and wait until they have ended; None was never begun."""
+    begun = [task for task in tasks if task is not None]
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 # A node further than this from the median must not lead.
 MAX_LEADER_SKEW_MS = 1_000
-# A sample that came quickly is better than a later slow one, for as long as no clock drifts.
-FRESH_US = 5_000_000
+# A sample that came quickly is better than a later slow one, for as long as no clock can have
+# drifted by the difference: by a thousandth at most.
+DRIFT = 1_000
+FRESH_US = 5_000_000  # when nothing is known of how late samples are
 # How long a sample was under way whose sender had heard nothing of us.
 UNKNOWN_US = 3_600_000_000
 ROUNDING_US = 2_000
@@ -37,14 +39,14 @@ class Sample:
     at_us: int
 
     def outdates(self, other: Sample) -> bool:
-        """Whether to believe this one instead: it is as good, the other is old, or the clock has
-        been set since. (A clock whose samples come late looks slow; time measured with it would
-        leap when one comes in time, and timers begun before would be short.)"""
+        """Whether to believe this one instead: it is as good as the other is by now, or the clock
+        has been set since. (A clock whose samples come late looks wrong by up to half of that; time
+        measured with it would leap, and what was timed meanwhile would be short.)"""
+        age_us = self.at_us - other.at_us
         moved = abs(self.offset_us - other.offset_us)
         doubt_us = (self.took_us + other.took_us) // 2 + ROUNDING_US
-        return (
-            self.took_us <= other.took_us or self.at_us - other.at_us > FRESH_US or moved > doubt_us
-        )
+        unknown = self.took_us == UNKNOWN_US and age_us > FRESH_US
+        return self.took_us <= other.took_us + age_us // DRIFT or unknown or moved > doubt_us
 
 
 class LogClock:

@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.clock import MAX_LEADER_SKEW_MS, LogClock
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import Role
@@ -40,9 +40,7 @@ class ClockExchange:
         self._task = spawn(self._run(), name="clock-exchange", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     def tell(self, peer: str) -> None:
         """A new connection, maybe of a new process: what the old one wanted echoed means nothing

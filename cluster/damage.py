@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from raftflow.cluster.consensus.identity import sync_directory
+from raftflow.cluster.durable import replace_durably, sync_directory
 
 log = structlog.get_logger("raftflow.damage")
 
@@ -28,13 +28,7 @@ class Part(StrEnum):
 def note(data_dir: Path, part: Part, reason: str) -> None:
     """Durably, so that the next start repairs what this process has found."""
     found = noted(data_dir) | {part: reason}
-    temporary = data_dir / (MARKER + ".tmp")
-    with temporary.open("w") as file:
-        json.dump(found, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(data_dir / MARKER)
-    sync_directory(str(data_dir))
+    replace_durably(str(data_dir / MARKER), json.dumps(found, indent=2).encode())
 
 
 def noted(data_dir: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.digest_ring import MARK_EVERY, DigestRing
 from raftflow.engine.commands import RELEASE_0_3
@@ -100,9 +100,7 @@ class DigestExchange:
         self._task = spawn(self._run(), name="digest-exchange", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     # ---- what peers say and ask -----------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from raftflow.cluster.background import Fatal, spawn
+from raftflow.cluster.background import Fatal, end, spawn
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.audit import Finding, Place, Slice
 
@@ -64,9 +64,7 @@ class InvariantChecks:
         self._task = spawn(self._run(), name="invariant-checks", fatal=self._fatal)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     @property
     def violations(self) -> list[Finding]:

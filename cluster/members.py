@@ -75,7 +75,8 @@ class Members:
                 async with asyncio.timeout_at(deadline):
                     index = await self._attempt(request, deadline)
             except TimeoutError:
-                raise self._unavailable(request) from None
+                # It may have been proposed, here or at the leader.
+                raise self._unavailable(replace(request, again=True)) from None
             except _Unsettled:
                 request = replace(request, again=True)
                 continue

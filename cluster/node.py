@@ -21,7 +21,7 @@ from raftflow.cluster.api.hosted_tasks import HostedTasks
 from raftflow.cluster.api.repairing import while_repairing
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -303,11 +303,7 @@ class Node:
 
         task = asyncio.create_task(run(), name="hosted-workflows")
 
-        async def stop() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        return stop
+        return partial(end, task)
 
     def _level_of(self, peer: str) -> int:
         info = self.consensus.peers().get(peer)
@@ -331,11 +327,7 @@ class Node:
         )
         task = spawn(scrub.run(), name="scrub", fatal=self.consensus.fatal)
 
-        async def stop() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        return stop
+        return partial(end, task)
 
     async def _hand_over(self) -> None:
         consensus = self.consensus

@@ -22,10 +22,10 @@ from raftflow.cluster.consensus.identity import (
     Identity,
     IdentityError,
     read_identity,
-    sync_directory,
     write_identity,
 )
 from raftflow.cluster.consensus.membership_file import MembershipFile
+from raftflow.cluster.durable import sync_directory
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.errors import JournalError
 

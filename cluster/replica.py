@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.codec.commands import decode_entry
 from raftflow.cluster.consensus.types import SnapshotManifest
 from raftflow.cluster.digest_ring import DigestRing
@@ -106,9 +106,7 @@ class Replica:
     async def stop(self) -> None:
         """Apply no more. What was applied is with the store."""
         for task in (self._task, self._load, self._filling):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            await end(task)
         self._task = self._load = self._filling = None
 
     # ---- what others see ------------------------------------------------------------------------
@@ -343,7 +341,7 @@ class Replica:
     # ---- snapshots (SnapshotStore) --------------------------------------------------------------
 
     async def make_copy(self) -> tuple[str, SnapshotManifest]:
-        """A copy of the store, durable and hashed, for a follower or a backup."""
+        """A copy of the store, durable and hashed, for another node."""
         self._copy_number += 1
         folder = self._settings.snapshots / f"copy-{self._copy_number}"
         folder.mkdir(parents=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from raftflow.raftlog import segment
+from raftflow.raftlog import small_file
 from raftflow.raftlog.disk import Disk
 from raftflow.raftlog.errors import naming
 
@@ -23,14 +23,7 @@ def marked(disk: Disk, directory: str) -> bool:
 def mark(disk: Disk, directory: str, reason: str) -> None:
     path = os.path.join(directory, FILE)
     with naming(path, 0, "noting that this node abstains"):
-        fd = disk.create(path + segment.TEMPORARY)
-        try:
-            disk.pwrite(fd, reason.encode() + b"\n", 0)
-            disk.fdatasync(fd)
-        finally:
-            disk.close(fd)
-        disk.rename(path + segment.TEMPORARY, path)
-        disk.fsync_dir(directory)
+        small_file.replace(disk, path, reason.encode() + b"\n")
 
 
 def clear(disk: Disk, directory: str) -> None:

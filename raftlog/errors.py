@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 REMEDY_DAMAGED = (
     "do not edit or delete the file by hand. Keep a copy of the directory, run "
-    "`raftflow log verify` on it, check the disk, then move everything out of the data directory "
-    "and, while all other nodes run, start the node again: it fetches what they have"
+    "`raftflow log verify` on it, check the disk, then, while all other nodes run, empty the data "
+    "directory with `raftflow node rebuild DIR` and start the node again: it fetches what they have"
 )
 REMEDY_IO = (
     "check the disk and the kernel log (dmesg), then start the node again. Nothing that was not "

@@ -1,26 +1,15 @@
-"""Term and vote: on disk before any message shows them (Raft §5.2).
-
-One small file, replaced whole: temporary file, fsync, rename, directory fsync.
-"""
+"""Term and vote: on disk before any message shows them (Raft §5.2)."""
 
 from __future__ import annotations
 
-import os
-from struct import Struct
-
-from crc32c import crc32c
-
 from raftflow.raftlog import segment
 from raftflow.raftlog.disk import Disk
-from raftflow.raftlog.errors import JournalDamaged, JournalError, naming
+from raftflow.raftlog.errors import naming
+from raftflow.raftlog.small_file import SmallFile
 
 FILE = "hardstate"
-MAGIC = b"RAFTVOTE"
-VERSION = 1
 
-_BODY = Struct("<8sIQI")  # magic, version, term, length of the vote; 0xFFFFFFFF = no vote
-_CRC = Struct("<I")
-_NO_VOTE = 0xFFFFFFFF
+_NO_VOTE = 0xFFFFFFFF  # in the place of a length
 
 REMEDY = (
     "never delete this file: a node that forgets its vote can elect two leaders. While all other "
@@ -32,13 +21,10 @@ REMEDY = (
 class HardState:
     """The current term and whom this node voted for in it."""
 
-    def __init__(self, directory: str, disk: Disk, term: int, voted_for: str | None) -> None:
-        self._directory = directory
-        self._path = os.path.join(directory, FILE)
-        self._disk = disk
+    def __init__(self, file: SmallFile, term: int, voted_for: str | None) -> None:
+        self._file = file
         self._term = term
         self._voted_for = voted_for
-        self._broken: JournalError | None = None
 
     @classmethod
     def open(cls, directory: str, disk: Disk, *, may_be_new: bool = True) -> HardState:
@@ -47,15 +33,15 @@ class HardState:
 
         The caller keeps other processes out, by the journal's lock or by one of its own.
         """
-        path = os.path.join(directory, FILE)
-        with naming(path, 0, "reading term and vote"):
+        file = _file(disk, directory)
+        with naming(file.path, 0, "reading term and vote"):
             disk.makedirs(directory)
             names = disk.listdir(directory)
-            if FILE not in names:
-                if segment.segment_ids(names) or not may_be_new:
-                    raise JournalDamaged(path, 0, "the term and vote are missing", REMEDY)
-                return cls(directory, disk, 0, None)
-            state = cls(directory, disk, *load(disk, directory))
+        if FILE not in names:
+            if segment.segment_ids(names) or not may_be_new:
+                raise file.damaged(0, "the term and vote are missing")
+            return cls(file, 0, None)
+        state = cls(file, *_read(file))
         # What can be read may be in the page cache only, after a directory fsync that failed.
         state._write(state.term, state.voted_for)
         return state
@@ -70,8 +56,6 @@ class HardState:
 
     def store(self, term: int, voted_for: str | None) -> None:
         """On disk when it returns. The term never falls, a vote given in a term is kept."""
-        if self._broken is not None:
-            raise self._broken
         if term < self._term or (term == self._term and self._voted_for not in (None, voted_for)):
             raise ValueError(
                 f"term {term} with a vote for {voted_for} after "
@@ -82,45 +66,19 @@ class HardState:
             self._term, self._voted_for = term, voted_for
 
     def _write(self, term: int, voted_for: str | None) -> None:
-        temporary = self._path + segment.TEMPORARY
-        try:
-            with naming(self._path, 0, "writing term and vote"):
-                fd = self._disk.create(temporary)
-                try:
-                    self._disk.pwrite(fd, encode(term, voted_for), 0)
-                    self._disk.fdatasync(fd)
-                finally:
-                    self._disk.close(fd)
-                self._disk.rename(temporary, self._path)
-                self._disk.fsync_dir(self._directory)
-        except JournalError as error:
-            self._broken = error
-            raise
-
-
-def encode(term: int, voted_for: str | None) -> bytes:
-    vote = b"" if voted_for is None else voted_for.encode()
-    length = _NO_VOTE if voted_for is None else len(vote)
-    raw = _BODY.pack(MAGIC, VERSION, term, length) + vote
-    return raw + _CRC.pack(crc32c(raw))
+        vote = b"" if voted_for is None else voted_for.encode()
+        self._file.write(term, _NO_VOTE if voted_for is None else len(vote), vote)
 
 
 def load(disk: Disk, directory: str) -> tuple[int, str | None]:
     """Term and vote from the file; raises JournalDamaged if it does not verify."""
-    path = os.path.join(directory, FILE)
-    fd = disk.open(path)
-    try:
-        data = disk.pread(fd, disk.size(fd), 0)
-    finally:
-        disk.close(fd)
-    if len(data) < _BODY.size + _CRC.size:
-        raise JournalDamaged(path, len(data), "the file of term and vote is cut short", REMEDY)
-    raw = data[: -_CRC.size]
-    if crc32c(raw) != _CRC.unpack_from(data, len(raw))[0]:
-        raise JournalDamaged(path, 0, "the checksum of term and vote does not match", REMEDY)
-    magic, version, term, length = _BODY.unpack_from(raw)
-    if magic != MAGIC or version != VERSION:
-        remedy = "start the release that wrote it, or a newer one"
-        raise JournalDamaged(path, 0, f"format version {version} is not known", remedy)
-    vote = raw[_BODY.size :]
+    return _read(_file(disk, directory))
+
+
+def _file(disk: Disk, directory: str) -> SmallFile:
+    return SmallFile(disk, directory, FILE, magic=b"RAFTVOTE", what="term and vote", remedy=REMEDY)
+
+
+def _read(file: SmallFile) -> tuple[int, str | None]:
+    term, length, vote = file.read()
     return term, None if length == _NO_VOTE else vote.decode()

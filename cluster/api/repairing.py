@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from raftflow.cluster.background import end
 from raftflow.cluster.config import Address
 
 # A start that is quicker needs no answer: the caller tries again.
@@ -44,5 +45,4 @@ async def while_repairing(address: Address, waiting_for: Callable[[], str]) -> A
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)

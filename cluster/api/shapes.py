@@ -282,6 +282,7 @@ SHAPES: Mapping[str, Schema] = {
             "type": ["object", "null"],
             "description": "What its background checks looked at, and the first that do not hold.",
         },
+        repair={"type": ["string", "null"], "description": "What it lacks after damage, and why."},
         no_vote={
             "type": ["string", "null"],
             "description": "Why it counts in no majority at present.",

@@ -30,9 +30,10 @@ _SKEW_SOON_MS = 250
 _CHECKPOINT_S = 120
 
 _REBUILD = (
-    "stop it, move everything out of its data directory (keep it for a report) and, while all other"
-    " nodes run, start it again: it fetches all from them"
+    "while all other nodes run, stop it, `raftflow node rebuild DIR` and start it again: it fetches"
+    " all from them. Keep what that sets aside for a report"
 )
+_WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
 _LOST = 'docs/operating.md, "A node lost its disk"'
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 
@@ -116,6 +117,8 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
         found += _of_log(node, [lag for lag in lags if lag is not None])
         found += _of_machine(node)
         found += _of_checks(node)
+        if node.get("repair"):
+            found.append(Finding("problem", node["id"], node["repair"], _WHOLE))
         found += _of_members(node, nodes)
         if node["id"] in digests.differing:
             index = digests.differing[node["id"]]
@@ -182,7 +185,7 @@ def _leaderless(nodes: Sequence[dict[str, Any]]) -> Finding:
 
 
 def _of_vote(node: dict[str, Any]) -> Iterator[Finding]:
-    if node.get("no_vote"):
+    if node.get("no_vote") and not node.get("repair"):
         what = f"it counts in no majority: {node['no_vote']}"
         then = "wait, and stop no other node until it votes (`raftflow node list`)"
         yield Finding("advice", node["id"], what, then)

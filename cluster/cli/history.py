@@ -85,7 +85,7 @@ def _verified(path: Path) -> dict[str, str | int | None]:
 
 def _write_whole(target: Path, content: bytes) -> int:
     """The number of events; the file has its name only when it is verified and on disk."""
-    from raftflow.cluster.store.history_file import sync_folder
+    from raftflow.cluster.durable import sync_directory
 
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -97,7 +97,7 @@ def _write_whole(target: Path, content: bytes) -> int:
         if report["damage"] is not None:
             raise CommandError(f"what the node sent is damaged: {report['damage']}")
         temporary.replace(target)
-        sync_folder(str(target.parent))
+        sync_directory(str(target.parent))
     except OSError as error:
         raise CommandError(f"cannot write {printable(target)}: {error.strerror}") from None
     finally:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.identity import Identity, write_identity
 from raftflow.cluster.consensus.ledger import PeerLedger
@@ -49,9 +49,7 @@ class BootCount:
         self._task = spawn(self._run(), name="boot-count", fatal=self._fatal)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     async def _run(self) -> None:
         while True:

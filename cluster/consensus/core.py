@@ -70,6 +70,7 @@ DELIVER_BYTES = 1 << 20
 DELIVER_SECONDS = 0.005
 SNAPSHOT_REMINDER_SECONDS = 1.0
 ELECTIONS_KEPT = 64
+STRANGERS_HEARD_AFTER = 2  # election timeouts without a leader
 
 FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
 ROLES = (Role.FOLLOWER, Role.CANDIDATE, Role.LEADER)
@@ -156,8 +157,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         settled = journal.prev_index if awaiting_copy else applied_index
         self.__raftCommitIndex = min(settled, journal.last_index)
         if journal.last_term > self.__raftCurrentTerm:
-            # A copy of a newer term was installed, and then the process died (row 19).
-            self.__setCurrentTerm(journal.last_term, None)
+            # A copy of a newer term was installed, and then the process died (row 19). That term
+            # has had its leader: should the vote given in it be lost, it is not given again.
+            self.__setCurrentTerm(journal.last_term, node_id)
         self._adopt_configuration()
         if self._electorate.agreed(self._itself()):
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
@@ -170,7 +172,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._pre_vote = PreVote()
         self._voted_for_us: set[str] = set()
         self._leader_contact = LONG_AGO
-        self._last_tick = engine.monotonicTime()
+        self._last_tick = self._led_at = engine.monotonicTime()
         self._no_deadlines_before = LONG_AGO
         self._hurry = False
         self._reason = "start"
@@ -421,6 +423,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         now = engine.monotonicTime()
         late = now - self._last_tick > 2 * self._heartbeat
         self._last_tick = now
+        if self.__raftState == LEADER:
+            self._led_at = now
         if late and now - self._no_deadlines_before > self._election_min:
             # The process was paused: what the sockets hold is read before any deadline counts.
             # Not again and again, or a node that is always late would never look at its deadlines.
@@ -571,6 +575,18 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             and (newest is None or newest.incarnation != incarnation)
             and self._first_seen.get(name, incarnation) != incarnation
         )
+
+    def _knows(self, name: str) -> bool:
+        """Row 21: whether the configuration in force, or the last committed one, names it."""
+        held = (self._configurations.newest, self._configurations.committed)
+        return any(each.configuration.find(name) is not None for each in held)
+
+    def _heeds(self, name: str) -> bool:
+        """Row 21: whose calls for an election count. A stranger may be a voter of whom our log does
+        not know yet, and the others may need both of us; but a cluster that is led, or finds a
+        leader without it, hears nothing of it."""
+        leaderless = engine.monotonicTime() - self._led_at
+        return self._knows(name) or leaderless > STRANGERS_HEARD_AFTER * self._election_max
 
     def _may_campaign(self) -> bool:
         """A voter, or one whose removal may yet be undone: others may need its longer log, which
@@ -727,7 +743,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_vote_request(self, node: Node, message: Message) -> None:
         """Row 20: a candidate that came back without its disk does not know that it must not."""
-        if self._disowns(node.id):
+        if self._disowns(node.id) or not self._heeds(node.id):
             return
         if message["term"] > self.__raftCurrentTerm and self.__raftState == LEADER:
             self._reason = f"{node.id} stands for a newer term"
@@ -770,6 +786,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 or now - self._leader_contact < self._election_min,
             )
             and not self._disowns(node.id)
+            and self._heeds(node.id)
         )
         reply = {
             "type": "pre_vote_reply",
@@ -781,6 +798,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_pre_vote_reply(self, node: Node, message: Message) -> None:
         now = engine.monotonicTime()
+        if not self._knows(node.id):
+            return
         if message["term"] > self.__raftCurrentTerm:
             again = self._pre_vote.active
             self._new_term(message["term"], f"{node.id} is in a newer term")
@@ -834,7 +853,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._hurry = False
         self.__raftLeader = node
         self.__setState(FOLLOWER)
-        self._leader_contact = now
+        self._leader_contact = self._led_at = now
 
     def _append(self, node: Node, message: Message) -> None:
         prev, prev_term = message["prevLogIdx"], message["prevLogTerm"]
@@ -988,6 +1007,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_append_reply(self, node: Node, message: Message) -> None:
         """Row 3: an answer counts in the term it was given in, and in no other."""
+        if not self._knows(node.id):
+            return  # Row 21: it has left meanwhile.
         if message["term"] > self.__raftCurrentTerm:
             self._new_term(message["term"], f"{node.id} is in a newer term")
             return

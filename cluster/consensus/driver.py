@@ -34,7 +34,7 @@ from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.consensus.mesh import Mesh
-from raftflow.cluster.consensus.outcast import Outcast
+from raftflow.cluster.consensus.outcast import Outcast, Standing
 from raftflow.cluster.consensus.proof import Point
 from raftflow.cluster.consensus.recovery import Recovery
 from raftflow.cluster.consensus.settings import ConsensusConfig, hello_of, peer_info
@@ -249,6 +249,11 @@ class Consensus:
         return self._ledger.first_seen
 
     @property
+    def waiting_for(self) -> str:
+        """What this node lacks after damage; empty when it is whole."""
+        return self.recovery.waiting_for
+
+    @property
     def incarnation(self) -> str:
         return self._hello.incarnation
 
@@ -315,7 +320,8 @@ class Consensus:
 
     @property
     def role(self) -> Role:
-        return self._core.role
+        # A node that repairs its log has connections already, and no core yet.
+        return self._core.role if self._built else Role.FOLLOWER
 
     @property
     def commit_index(self) -> int:
@@ -331,7 +337,7 @@ class Consensus:
 
     @property
     def leader(self) -> str | None:
-        return self._core.leader
+        return self._core.leader if self._built else None
 
     @property
     def heard_commit_index(self) -> int:
@@ -378,10 +384,7 @@ class Consensus:
 
     def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
         if committed:
-            was_member = self._is_member()
-            self._membership.store(Held(index, configuration))
-            if was_member and configuration.find(self.config.node_id) is None:
-                self._cast_out(f"was removed from its cluster (entry {index})")
+            self._settle(Held(index, configuration))
             # By then those who left have heard of it.
             later = self.config.timing.election_max_ms / 1000
             self._loop.call_later(later, self._follow_members)
@@ -418,6 +421,9 @@ class Consensus:
         self._membership = MembershipFile.open(directory, disk)
         self._held = self._membership.held or Held(0, self.config.birth)
         self._membership.store(self._held)
+        self._standing = Standing(
+            self._membership, directory, self.config.node_id, self._hello.incarnation
+        )
 
     async def _open_journal(self) -> Journal:
         size, cache = self.config.segment_bytes, self.config.journal_cache_bytes
@@ -427,7 +433,8 @@ class Consensus:
         peers = self._known_peers()
         applied = Point(self._store.applied_index, self._store.applied_term)
         meet = partial(self._meet, peers)
-        return await self.recovery.open_journal(opened, peers, applied, meet_peers=meet)
+        members = {member.id for member in self._held.configuration.members} - {self.config.node_id}
+        return await self.recovery.open_journal(opened, peers, members, applied, meet_peers=meet)
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""
@@ -531,17 +538,17 @@ class Consensus:
             self.fatal(error)
         self._wake()
 
-    def _is_member(self) -> bool:
-        """As far as it is committed, on the disk that this node has."""
-        held = self._membership.held
-        own = held.configuration.find(self.config.node_id) if held is not None else None
-        return own is not None and own.incarnation in ("", self.incarnation)
+    def _settle(self, held: Held) -> None:
+        if self._standing.settle(held):
+            self._cast_out(f"was removed from its cluster (entry {held.index})")
 
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
         # A log that is under repair says nothing yet; all this is told again.
         if refusal.reason == NOT_A_MEMBER and self._built:
-            if max(self._journal.last_index, self._store.applied_index) > 0:
+            led = self._core.leader is not None
+            now = self._loop.time()
+            if self._standing.surely_removed(as_of=refusal.configuration, led=led, now_s=now):
                 self._cast_out(
                     f"does not belong to its cluster any more ({peer}: {refusal.detail})"
                 )
@@ -569,7 +576,7 @@ class Consensus:
 
     def _snapshot_installing(self, manifest: SnapshotManifest) -> None:
         if (held := _held(manifest)) is not None:
-            self._membership.store(held)
+            self._settle(held)
 
     def _snapshot_installed(self, manifest: SnapshotManifest) -> None:
         self._core.snapshot_installed(manifest.index, manifest.term, _held(manifest))

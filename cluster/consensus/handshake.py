@@ -28,11 +28,15 @@ class Purpose(StrEnum):
 class HandshakeError(Exception):
     """The other side is not the peer we must talk to."""
 
-    def __init__(self, reason: str, detail: str, *, told_by_peer: bool = False) -> None:
+    def __init__(
+        self, reason: str, detail: str, *, told_by_peer: bool = False, configuration: int = 0
+    ) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
         self.told_by_peer = told_by_peer
+        # The index as of which that is so, where it is about who belongs to the cluster.
+        self.configuration = configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def encode(hello: Hello) -> bytes:
 
 
 def encode_refusal(error: HandshakeError) -> bytes:
-    return json.dumps({"refused": error.reason, "detail": error.detail}).encode()
+    refusal = {"refused": error.reason, "detail": error.detail}
+    return json.dumps(refusal | {"configuration": error.configuration}).encode()
 
 
 def decode(payload: bytes) -> Hello:
@@ -113,7 +118,13 @@ def decode(payload: bytes) -> Hello:
         raise HandshakeError("malformed_hello", "not a JSON object")
     if "refused" in fields:
         reason, detail = fields["refused"], fields.get("detail", "")
-        raise HandshakeError(str(reason)[:64], str(detail)[:_MAX_TEXT], told_by_peer=True)
+        as_of = fields.get("configuration", 0)
+        raise HandshakeError(
+            str(reason)[:64],
+            str(detail)[:_MAX_TEXT],
+            told_by_peer=True,
+            configuration=as_of if type(as_of) is int else 0,
+        )
     protocol = fields.get("protocol")
     if protocol != PROTOCOL_VERSION:
         raise HandshakeError(
@@ -151,6 +162,7 @@ def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
             NOT_A_MEMBER,
             f"{call.node_id!r} does not belong to this cluster as of entry {mine.configuration};"
             " `raftflow node add` adds it",
+            configuration=mine.configuration,
         )
     if call.target != mine.node_id:
         raise HandshakeError("wrong_node", f"called {call.target!r}, this is {mine.node_id!r}")

@@ -14,6 +14,9 @@ import os
 import secrets
 from dataclasses import asdict, dataclass, replace
 
+from raftflow.cluster.durable import replace_durably, sync_directory
+from raftflow.raftlog.disk import OsDisk
+
 FORMAT_VERSION = 1
 # Directories that `raftflow node rebuild` made: what was there before.
 SET_ASIDE = "damaged-"
@@ -36,7 +39,7 @@ class DirectoryLock:
     """An flock on `data/lock`; the kernel drops it with the process, however that ends."""
 
     def __init__(self, data_dir: str) -> None:
-        os.makedirs(data_dir, exist_ok=True)
+        OsDisk().makedirs(data_dir)  # durably: with its name the votes in it would be lost
         path = os.path.join(data_dir, "lock")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -144,8 +147,9 @@ def _parse(path: str, content: bytes) -> Identity:
         return Identity(format=FORMAT_VERSION, **texts, boots=boots)
     except (ValueError, KeyError, TypeError) as error:
         raise IdentityError(
-            f"{path} is damaged ({error}). It holds this node's identity: restore it from a "
-            "backup, or remove the whole data directory and let the node join as a new one."
+            f"{path} is damaged ({error}). It holds this node's identity. While all other nodes "
+            "run, empty the directory with `raftflow node rebuild DIR` and start the node again: "
+            "it joins as a new one."
         ) from error
 
 
@@ -175,22 +179,3 @@ def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
     write_identity(data_dir, identity)
     sync_directory(os.path.dirname(os.path.abspath(data_dir)))
     return identity
-
-
-def replace_durably(path: str, content: bytes) -> None:
-    """Whole or not at all, and on disk when this returns."""
-    temporary = path + ".tmp"
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
-    sync_directory(os.path.dirname(path))
-
-
-def sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -21,7 +21,7 @@ from raftflow.cluster.consensus.handshake import (
     Hello,
     outdated,
 )
-from raftflow.cluster.consensus.identity import replace_durably
+from raftflow.cluster.durable import replace_durably
 
 log = structlog.get_logger()
 

@@ -1,10 +1,74 @@
-"""Why the others will not have a node, in words that name the way out."""
+"""Whether this node still belongs to its cluster; and if not, why, in words that name the way out.
+
+A node ends only when it is sure: members that are behind refuse a newcomer as well, and a node that
+was removed may be added again.
+"""
 
 from __future__ import annotations
+
+import os
+
+from raftflow.cluster.consensus.configurations import Held
+from raftflow.cluster.consensus.membership_file import MembershipFile
+from raftflow.cluster.durable import replace_durably, sync_directory
+
+REMOVED = "removed"
+# Refused as long as this, with no leader that has it, a node gives up hope that it was added again.
+PATIENCE_S = 1.5
 
 
 class Outcast(Exception):
     """To start this node again as it is changes nothing."""
+
+
+class Standing:
+    """What this node knows to be committed of its own membership, on the disk that it has.
+
+    `raft/removed` stays on disk after the entry that removed it: the log that said so goes.
+    """
+
+    def __init__(self, file: MembershipFile, directory: str, node_id: str, disk: str) -> None:
+        self._file = file
+        self._mark = os.path.join(directory, REMOVED)
+        self._node_id = node_id
+        self._disk = disk
+        self._removed = os.path.exists(self._mark)
+        self._refused_since: float | None = None
+
+    @property
+    def is_member(self) -> bool:
+        held = self._file.held
+        own = held.configuration.find(self._node_id) if held is not None else None
+        return own is not None and own.incarnation in ("", self._disk)
+
+    @property
+    def _known(self) -> int:
+        return self._file.held.index if self._file.held is not None else -1
+
+    def settle(self, held: Held) -> bool:
+        """Write down a committed configuration; True if it removes this node."""
+        if held.index <= self._known:
+            return False  # a copy brought a newer one
+        leaves = self.is_member and held.configuration.find(self._node_id) is None
+        if leaves:
+            replace_durably(self._mark, b"by the configuration of entry %d\n" % held.index)
+            self._removed = True
+        self._file.store(held)
+        if self._removed and self.is_member:
+            os.unlink(self._mark)
+            sync_directory(os.path.dirname(self._mark))
+            self._removed = False
+        return leaves
+
+    def surely_removed(self, *, as_of: int, led: bool, now_s: float) -> bool:
+        """A peer says that this node does not belong to the cluster, as of this entry. Who was a
+        member by an earlier one was removed; who never was one waits."""
+        if led or not (self._removed or (self.is_member and as_of > self._known)):
+            self._refused_since = None
+            return False
+        if self._refused_since is None:
+            self._refused_since = now_s
+        return now_s - self._refused_since >= PATIENCE_S
 
 
 def old_copy(directory: str, *, seen_by: str) -> Outcast:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus import membership_file, repair_exchange
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError
 from raftflow.cluster.consensus.configurations import Held
@@ -38,6 +38,15 @@ log = structlog.get_logger()
 _LOOK_AGAIN_S = 0.1
 _READ_INDEX_MS = 1_000
 _TELL_EVERY_S = 10.0
+_ABSTAINS = (
+    "the acknowledged end of the log was lost: this node votes for nobody until it has what a "
+    "leader that the others elect has committed"
+)
+_NOBODY_LEADS = (
+    ". No leader is known: start every node that is away. If a majority abstains like this, nobody "
+    'can be elected until an operator decides what to give up: docs/operating.md, "A majority '
+    'abstains"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +120,7 @@ class Recovery:
                 f"entry {self._least_index} or later"
             )
         if self._core.abstaining:
-            return (
-                "the acknowledged end of the log was lost: this node votes for nobody until it has "
-                "what a leader that the others elect has committed"
-            )
+            return _ABSTAINS + ("" if self._core.leader is not None else _NOBODY_LEADS)
         return ""
 
     # ---- before the core --------------------------------------------------------------------
@@ -122,12 +128,15 @@ class Recovery:
     async def open_journal(
         self,
         opened: Callable[[], Journal],
-        peers: Mapping[str, str],
+        peers: Collection[str],
+        members: Collection[str],
         applied: Point,
         *,
         meet_peers: Callable[[], Awaitable[None]],
     ) -> Journal:
-        """Open it, repaired if that is needed and there is anybody to ask. Raises JournalError."""
+        """Open it, repaired if that is needed and there is anybody to ask. All `peers` are asked;
+        only `members` are waited for: the setting may name one that was removed long ago. Raises
+        JournalError."""
         try:
             journal = await asyncio.to_thread(opened)
         except JournalDamaged as damage:
@@ -136,13 +145,13 @@ class Recovery:
             log.error("repair_started", reason=str(damage))
             await meet_peers()
             self._client = RepairClient(self._channel, self._server, peers)
-            await self._client.run(repair(self._job(peers, applied)))
+            await self._client.run(repair(self._job(members or peers, applied)))
             journal = await asyncio.to_thread(opened)
             log.info("repair_finished", last_index=journal.last_index)
         self._server.journal = journal
         return journal
 
-    def _job(self, peers: Mapping[str, str], applied: Point) -> RepairJob:
+    def _job(self, peers: Collection[str], applied: Point) -> RepairJob:
         def surveyed(survey: Survey) -> None:
             self._server.survey = survey
 
@@ -184,9 +193,7 @@ class Recovery:
             self._tasks.append(spawn(work, name="abstain", fatal=driver.fatal))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
 
     async def _await_copy(self, core: Core, fetcher: SnapshotFetcher) -> None:
         refused: set[str] = set()

@@ -18,9 +18,10 @@ from typing import Protocol
 
 import structlog
 
+from raftflow.cluster.background import end
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
-from raftflow.cluster.consensus.identity import sync_directory
 from raftflow.cluster.consensus.types import SnapshotManifest
+from raftflow.cluster.durable import sync_directory
 
 log = structlog.get_logger()
 
@@ -120,9 +121,7 @@ class SnapshotSource:
             log.info("snapshot_released", snapshot_id=copy.manifest.snapshot_id)
 
     async def close(self) -> None:
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
+        await end(self._making)
         for snapshot_id in self._copies:
             self._store.release(snapshot_id)
         self._copies.clear()
@@ -220,16 +219,12 @@ class SnapshotFetcher:
             await asyncio.wait({self._task})
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     async def _fetch(
         self, leader: str, manifest: SnapshotManifest, before: asyncio.Task[None] | None
     ) -> None:
-        if before is not None:
-            before.cancel()
-            await asyncio.gather(before, return_exceptions=True)
+        await end(before)
         try:
             path = await self._download(leader, manifest)
             await self._install(leader, manifest, path)

@@ -279,6 +279,8 @@ class Duties:
         workflow, token = WorkflowKey(request.namespace, request.workflow_id), request.lease_token
         if self._office is not None and self.leases.beat(workflow, token, self._clock.now_ms()):
             return node_pb2.HeartbeatReply(held=True)
+        if self.leases.is_missed(workflow, token):
+            return node_pb2.HeartbeatReply(held=False, message="the lease's deadline was missed")
         parts = parse_token(request.lease_token)
         if parts is None or parts.namespace != request.namespace:
             return node_pb2.HeartbeatReply(held=False, message="the lease token is not valid here")

@@ -23,6 +23,7 @@ class Lease:
     token: str
     duration_ms: int
     deadline_ms: int
+    missed: bool = False  # its expiry is under way
 
 
 class Leases:
@@ -68,9 +69,10 @@ class Leases:
         ]
 
     def beat(self, workflow: WorkflowKey, token: str, now_ms: int) -> bool:
-        """Extend a lease by its duration from now; False when the workflow has none."""
+        """Extend a lease by its duration from now; False when the workflow has none, or when its
+        expiry is under way: nothing could hold that back."""
         lease = self._by_token.get(token)
-        if lease is None or lease.run[:2] != workflow:
+        if lease is None or lease.run[:2] != workflow or lease.missed:
             return False
         lease.deadline_ms = now_ms + lease.duration_ms
         return True
@@ -86,8 +88,13 @@ class Leases:
             if lease.deadline_ms > now_ms:
                 heapq.heappush(self._deadlines, (lease.deadline_ms, token))
             else:
+                lease.missed = True
                 out.append(lease)
         return out
+
+    def is_missed(self, workflow: WorkflowKey, token: str) -> bool:
+        lease = self._by_token.get(token)
+        return lease is not None and lease.run[:2] == workflow and lease.missed
 
     def next_deadline_ms(self) -> int | None:
         return self._deadlines[0][0] if self._deadlines else None

@@ -13,10 +13,10 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 
+from raftflow.cluster.durable import sync_directory
 from raftflow.cluster.store import scrub
 from raftflow.cluster.store.batch import AppliedState
 from raftflow.cluster.store.errors import CopyRefused, CorruptRecord, StoreError, fatal
-from raftflow.cluster.store.history_file import sync_folder
 from raftflow.cluster.store.readers import applied_state
 
 _CHUNK = 1 << 20
@@ -52,7 +52,7 @@ def _make(db: sqlite3.Connection, path: str) -> Copy:
         target.close()
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-    sync_folder(os.path.dirname(path))
+    sync_directory(os.path.dirname(path))
     return Copy(path, _applied(path), os.path.getsize(path), file_sha256(path))
 
 
@@ -89,11 +89,11 @@ def swap(path: str, target: str) -> None:
     for suffix in ("-wal", "-shm"):
         if os.path.exists(target + suffix):
             os.unlink(target + suffix)
-    sync_folder(folder)
+    sync_directory(folder)
     with open(path, "rb") as file:
         os.fsync(file.fileno())
     os.replace(path, target)
-    sync_folder(folder)
+    sync_directory(folder)
 
 
 def swap_failed(path: str, error: OSError) -> StoreError:

@@ -7,10 +7,11 @@ import sqlite3
 from raftflow.cluster.errors import HistoryDamaged
 from raftflow.cluster.store.records import BadRecord
 
-_FETCH = (
-    "stop this node, move everything out of its data directory and, while all other nodes run,"
-    " start it again: it fetches all from them (with a single node: restore a backup)"
+FETCH = (
+    "start the node again: it fetches a copy from the others (a single node has nobody to ask: put"
+    " back a copy of its data directory that was made while it was stopped)"
 )
+_REBUILD = "while all other nodes run, empty its data directory with `raftflow node rebuild DIR`"
 
 
 class StoreError(Exception):
@@ -61,7 +62,7 @@ class CorruptRecord(HistoryDamaged):
 
 def not_a_store(path: str, error: Exception) -> StoreDamaged:
     """It opens, but what must stand in it does not."""
-    return StoreDamaged(path, f"its content is damaged: {error}", _FETCH)
+    return StoreDamaged(path, f"its content is damaged: {error}", FETCH)
 
 
 def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
@@ -80,12 +81,12 @@ def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
         return StoreError(path, problem, "report this bug")
     # Without a code, the sqlite3 module itself could not make sense of a value.
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "OperationalError")):
-        return StoreDamaged(path, f"the file is damaged: {problem}", _FETCH)
+        return StoreDamaged(path, f"the file is damaged: {problem}", FETCH)
     return StoreIOError(
-        path, problem, "check the disk, then start the node again; if it goes on, " + _FETCH
+        path, problem, "check the disk, then start the node again; if it goes on, " + _REBUILD
     )
 
 
 def senseless(path: str, error: Exception) -> StoreDamaged:
     """The file holds what is never written."""
-    return StoreDamaged(path, f"what is in it makes no sense: {error}", _FETCH)
+    return StoreDamaged(path, f"what is in it makes no sense: {error}", FETCH)

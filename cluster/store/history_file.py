@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.durable import sync_directory
 from raftflow.cluster.store.records import HEADER, HEADER_BYTES, BadRecord, unframe
 from raftflow.engine.events import Event
 from raftflow.proto.workflow.v1.history_pb2 import HistoryEvent
@@ -93,17 +94,8 @@ def export(path: str, records: Iterable[bytes]) -> int:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
-    sync_folder(os.path.dirname(path) or ".")
+    sync_directory(os.path.dirname(path))
     return written
-
-
-def sync_folder(folder: str) -> None:
-    """Make names in ``folder`` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _next(file: BinaryIO, path: str, offset: int, size: int) -> bytes | None:

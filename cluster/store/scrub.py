@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from raftflow.cluster.store.errors import CorruptRecord, StoreDamaged, fatal
+from raftflow.cluster.store.errors import FETCH, CorruptRecord, StoreDamaged, fatal
 from raftflow.cluster.store.records import BadRecord, unframe
 
 _ROWS = 500
@@ -20,9 +20,6 @@ _NUMBERED = (
     ("signals", "signal_no"),
     ("arrivals", "arrival_no"),
     ("outbox", "message_no"),
-)
-_REMEDY = (
-    "start the node again: it fetches a copy from the others (a single node: restore a backup)"
 )
 
 
@@ -48,7 +45,7 @@ def _pages(path: str, db: sqlite3.Connection) -> Iterator[int]:
         quoted = table.replace("'", "''")
         found = [row[0] for row in db.execute(f"PRAGMA quick_check('{quoted}')")]
         if found != ["ok"]:
-            raise StoreDamaged(path, f"table {table}: {found[0]}", _REMEDY)
+            raise StoreDamaged(path, f"table {table}: {found[0]}", FETCH)
         yield int(sizes.get(table, 4096))
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import NoReturn
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 
 
 async def test_a_failure_is_fatal_and_a_cancellation_is_not() -> None:
@@ -30,3 +30,20 @@ async def test_a_failure_is_fatal_and_a_cancellation_is_not() -> None:
     await asyncio.wait([failed])
     await asyncio.sleep(0)
     assert errors == [broken]
+
+
+async def test_what_is_ended_has_ended() -> None:
+    ended = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            ended.append(True)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    await end(task, None)
+    assert ended == [True]
+    assert task.cancelled()

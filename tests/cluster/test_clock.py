@@ -131,3 +131,15 @@ def test_an_old_sample_gives_way_to_a_worse_one() -> None:
     for peer in ("n2", "n3"):
         world.clock.observe(peer, world.true_ms - 20)
     assert world.clock.now_ms() == world.true_ms - 20
+
+
+def test_a_peer_that_wakes_up_does_not_move_the_time() -> None:
+    """It answers questions that waited as long as it slept, all of that on the way to it."""
+    world = World()
+    for peer in ("n2", "n3"):
+        world.clock.observe(peer, world.true_ms, took_us=1_000)
+    began = world.clock.now_ms()
+    world.advance(12_000)
+    for peer in ("n2", "n3"):
+        world.clock.observe(peer, world.true_ms, took_us=12_000_000)
+    assert world.clock.now_ms() in range(began + 11_999, began + 12_002)

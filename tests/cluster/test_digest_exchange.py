@@ -80,7 +80,7 @@ async def test_the_one_that_differs_from_two_stops_and_says_where() -> None:
     async with exchanging("abc") as (nodes, exchanges, _):
         for name, node in nodes.items():
             node.apply(b"one", b"two", runs=1)
-            node.apply(b"wrong" if name == "b" else b"right", steps=7, runs=name == "b")
+            node.apply(b"wrong" if name == "b" else b"right", steps=7, runs=int(name == "b"))
             node.apply(b"wronger" if name == "b" else b"more")
         error = await stopped(nodes, "b")
         assert (error.index, error.exact, error.parts) == (3, True, ("runs",))

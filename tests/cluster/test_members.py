@@ -196,6 +196,19 @@ async def test_a_leader_of_an_earlier_release_is_named() -> None:
         await node.add("n4", "n4:1")
 
 
+@pytest.mark.parametrize("asked", ["n1", "n2"])
+async def test_a_change_that_is_not_committed_in_time_may_still_be_made(
+    monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setattr(members, "WAIT_S", 0.1)
+    world = World(commits=False)
+    nodes = nodes_of(world)
+    with pytest.raises(Unavailable, match="may still be made") as caught:
+        await nodes[asked].add("n4", "n4:1")
+    assert caught.value.maybe_applied
+    assert world.configuration.find("n4") is not None
+
+
 async def test_without_a_leader_it_says_so_and_nothing_is_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -94,14 +94,11 @@ def test_followers_and_leaders_are_replaced_under_load(three: Nodes) -> None:
 def joining(nodes: Nodes, node_id: str, *others: str) -> tuple[str, ...]:
     state = nodes.state()
     assert state is not None
-    return (
-        *("--raft-addr", nodes[node_id].raft, "--cluster-id", state["cluster_id"]),
-        *("--join", nodes.peers(*others)),
-    )
+    return (*("--cluster-id", state["cluster_id"], "--join", nodes.peers(*others)),)
 
 
 def test_one_node_grows_to_three(nodes: Nodes) -> None:
-    nodes["n1"].start("--raft-addr", nodes["n1"].raft)
+    nodes["n1"].start()
     nodes.wait_settled("n1")
     with Load(nodes) as load:
         nodes.add("n2")
@@ -111,9 +108,9 @@ def test_one_node_grows_to_three(nodes: Nodes) -> None:
     # Each starts again with its old command line: who belongs to the cluster is on its disk.
     for each in ("n1", "n2", "n3"):
         nodes[each].stop()
-    nodes["n1"].start("--raft-addr", nodes["n1"].raft)
-    nodes["n2"].start("--raft-addr", nodes["n2"].raft, "--join", nodes.peers("n1"))
-    nodes["n3"].start("--raft-addr", nodes["n3"].raft, "--join", nodes.peers("n1"))
+    nodes["n1"].start()
+    nodes["n2"].start("--join", nodes.peers("n1"))
+    nodes["n3"].start("--join", nodes.peers("n1"))
     nodes.wait_settled("n1", "n2", "n3")
     states_agree(nodes)
 
@@ -316,7 +313,7 @@ def snapshot_of_the_running(node: Process, copy: Path, *, told: Process) -> None
         seen = json.loads((told.data / "peers.json").read_text())["peers"]
         return int(seen[node.id][-1]["boots"])
 
-    wait_for("the count goes on", lambda: seen() > copied, timeout=30.0)
+    wait_for("the count goes on", lambda: seen() > copied)
 
 
 def test_two_empty_disks_of_three_do_not_make_a_new_cluster(three: Nodes) -> None:

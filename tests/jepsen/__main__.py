@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.jepsen import store
+from tests.jepsen import store, summary
 from tests.jepsen.acceptance import SLICE, SLICE_WORKLOADS, power_losses, resume, slice_mix
 from tests.jepsen.hosts import isolation
 from tests.jepsen.judge import judge
@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--longest", type=float, default=45.0, help="seconds that a fault may last")
     run.add_argument("--from", dest="release", default="", help="a release: nodes begin with it")
     run.add_argument("--bug", default="", choices=("", *BUGS), help="that all nodes have")
+    run.add_argument("--page", type=Path, help="a Markdown file for the run on one page")
     _common(run)
     run.set_defaults(perform=_run)
 
@@ -68,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     again = commands.add_parser("judge", help="check a stored run again")
     again.add_argument("directory", type=Path)
     again.set_defaults(perform=_judge)
+
+    telling = commands.add_parser("summary", help="a judged run as one page of Markdown")
+    telling.add_argument("directory", type=Path)
+    telling.add_argument("--to", type=Path, help="a file; else standard output")
+    telling.set_defaults(perform=_summary)
 
     listing = commands.add_parser("list", help="workloads, nemeses, stored runs")
     listing.add_argument("--store", type=Path, default=store.DEFAULT_STORE)
@@ -150,7 +156,10 @@ def _run(options: argparse.Namespace) -> int:
     _enter(options)
     directory = store.new_directory(options.store, options.seed)
     execute(directory, settings)
-    return _say_verdicts(directory)
+    status = _say_verdicts(directory)
+    if options.page:
+        options.page.write_text(_page(directory))
+    return status
 
 
 def _power_losses(options: argparse.Namespace) -> int:
@@ -177,6 +186,24 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _judge(options: argparse.Namespace) -> int:
     return _say_verdicts(options.directory)
+
+
+def _summary(options: argparse.Namespace) -> int:
+    text = _page(options.directory)
+    if options.to:
+        options.to.write_text(text)
+    else:
+        print(text, end="")
+    return 0
+
+
+def _page(directory: Path) -> str:
+    return summary.page(
+        store.read_meta(directory),
+        store.read_history(directory),
+        store.read_samples(directory),
+        store.read_verdicts(directory),
+    )
 
 
 def _say_verdicts(directory: Path) -> int:

@@ -126,11 +126,22 @@ class Client:
         value: Any = None,
         time_ns: int = 0,
         node: str = "",
+        api: str = "",
         error: str = "",
     ) -> None:
         """Write down something that `call` cannot: what several calls came to, or began earlier."""
         self._history.record(
-            Op(self._name, f, kind, key=key, value=value, time_ns=time_ns, node=node, error=error)
+            Op(
+                self._name,
+                f,
+                kind,
+                key=key,
+                value=value,
+                time_ns=time_ns,
+                node=node,
+                api=api,
+                error=error,
+            )
         )
 
     def _note(

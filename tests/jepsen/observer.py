@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ PERIOD_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`ended` is the exit status of a process that is gone, told once; a signal is negative."""
+    """`ended` is the exit status of a process that is gone, told once; a signal is negative.
+    `late_ms`: how long the observer waited for the processor when its pause was over."""
 
     time_ns: int
     node: str
@@ -25,6 +26,7 @@ class Sample:
     rss_kib: int = 0
     descriptors: int = 0
     ended: int | None = None
+    late_ms: int = 0
 
 
 class Observer:
@@ -50,14 +52,17 @@ class Observer:
 
     def _watch(self, node: str) -> None:
         told = 0
+        paused = time.monotonic()
         while not self._stop.wait(PERIOD_S):
+            late_ms = round((time.monotonic() - paused - PERIOD_S) * 1_000)
             pid = self._cluster.pid(node)
             status = self._cluster.exit_status(node)
             if status is None:
-                self._write(look(self._cluster, node, pid))
+                self._write(replace(look(self._cluster, node, pid), late_ms=late_ms))
             elif pid != told:
                 told = pid
                 self._write(Sample(time.monotonic_ns(), node, pid, ended=status))
+            paused = time.monotonic()
 
     def _write(self, sample: Sample) -> None:
         with self._lock:

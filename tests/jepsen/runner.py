@@ -28,8 +28,9 @@ from tests.jepsen.workloads.catalog import ALL as WORKLOADS
 
 SERVING_S = 60.0
 BEFORE_S = 4.0
-SETTLE_S = 12.0  # probes go on so long after the last heal
+SETTLE_S = 20.0  # probes go on so long after the last heal
 JOIN_S = 120.0
+STOP_S = 10.0
 # Small files, so that segments are sealed, logs compacted and copies sent many times in a run.
 SETTINGS = {
     "RAFTFLOW_LEASE_MS": "5000",
@@ -130,6 +131,23 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
     ]
     for client in clients:
         client.start()
+    try:
+        _under_fire(run, probes, mix, clients)
+    except BaseException:
+        # Whoever stops the runner is told nothing by clients that miss what it takes down.
+        run.calm.set()
+        run.stopping.set()
+        run.cluster.kill(*run.cluster.ids())
+        until = time.monotonic() + STOP_S
+        for client in clients:
+            client.join(max(0.0, until - time.monotonic()))
+        raise
+    compare_indexes(run)
+    for workload in workloads:
+        _guarded(run, workload.name, lambda workload=workload: workload.final(run))()
+
+
+def _under_fire(run: Run, probes: Probes, mix: Mix, clients: Sequence[threading.Thread]) -> None:
     probes.round(BEFORE, BEFORE_S)
     say(f"{len(clients)} clients at work")
     # Whatever goes wrong from here on, the history is whole and will be judged.
@@ -143,9 +161,6 @@ def _phases(run: Run, names: Sequence[str], mix: Mix) -> None:
         client.join(JOIN_S)
         if client.is_alive():
             _broken(run, "runner", "a client does not end")
-    compare_indexes(run)
-    for workload in workloads:
-        _guarded(run, workload.name, lambda workload=workload: workload.final(run))()
 
 
 def _guarded(run: Run, name: str, body: Callable[[], None]) -> Callable[[], None]:
@@ -193,6 +208,7 @@ def _meta(
         commit=store.commit(),
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         begun_ns=time.monotonic_ns(),
+        versions=store.versions(),
     )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import shutil
+import sqlite3
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -39,6 +42,16 @@ class Meta:
     commit: str
     begun: str
     begun_ns: int
+    versions: tuple[str, ...] = ()  # of what it ran on
+
+
+def versions() -> tuple[str, ...]:
+    return (
+        f"Python {platform.python_version()}",
+        f"SQLite {sqlite3.sqlite_version}",
+        f"{platform.system()} {platform.release()}",
+        f"{os.cpu_count()} cores",
+    )
 
 
 def commit() -> str:
@@ -77,6 +90,11 @@ def write_verdicts(directory: Path, verdicts: Mapping[str, Verdict]) -> None:
         for name, each in verdicts.items()
     }
     (directory / VERDICTS).write_text(json.dumps(shown, indent=1) + "\n")
+
+
+def read_verdicts(directory: Path) -> dict[str, Any]:
+    verdicts: dict[str, Any] = json.loads((directory / VERDICTS).read_text())
+    return verdicts
 
 
 def summary(verdicts: Mapping[str, Verdict]) -> Sequence[str]:

@@ -563,6 +563,21 @@ def a_committed_configuration_is_not_told(self: Any, commit: int) -> None:
     self._configurations.commit(commit)
 
 
+@mutant(21, Core, "_heeds")
+def any_stranger_may_call_an_election(self: Any, name: str) -> bool:
+    return True
+
+
+@mutant(21, Core, "_heeds")
+def a_stranger_never_gets_a_vote(self: Any, name: str) -> bool:
+    return bool(self._knows(name))
+
+
+@mutant(21, Core, "_knows")
+def the_terms_of_strangers_count(self: Any, name: str) -> bool:
+    return True
+
+
 # -- row 22: the log says what its entries mean
 
 

@@ -306,6 +306,7 @@ class Nemesis:
             return False
         self._log(f"{node.name} loses its state, not its log")
         node.durable = type(node.durable)()
+        node.sickness.rotten.add(0)
         return True
 
     def _patient(self) -> SimNode | None:
@@ -317,8 +318,8 @@ class Nemesis:
             return None
         members = leader.core.configuration.configuration.members
         held = node.membership.held
-        if held is None or min(len(members), len(held.configuration.members)) < 2:
-            return None  # Nobody could repair it.
+        if held is None or min(len(members), len(held.configuration.members)) < 3:
+            return None  # Nobody could repair it, or lead while it abstains.
         if not all(m.voter and world.nodes[m.id].disk_id == m.incarnation for m in members):
             known = all(m.voter and not m.incarnation for m in members)
             if not known or any(each.disks > 1 for each in world.nodes.values()):

@@ -406,9 +406,10 @@ class SimNode:
             self.world.trace(f"{self.name} is {role.value} in term {term}, led by {leader}")
 
     def on_configuration(self, index: int, configuration: Configuration, committed: bool) -> None:
+        if committed:
+            self.membership.store(Held(index, configuration))  # a disk that fails ends it here
         self.world.checks.on_configuration(self, index, configuration, committed)
         if committed:
-            self.membership.store(Held(index, configuration))
             self._later(self.world.timing.election_max_ms / 1000, self._forget_who_left)
         self._follow_members()
 

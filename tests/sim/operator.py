@@ -154,7 +154,7 @@ class Operator:
         return [each.configuration for each in held]
 
     def _lives(self, configuration: Configuration, *, without: str = "") -> bool:
-        """Whether enough voters have the disk that they are known by."""
+        """Whether enough voters have the disk that they are known by, and all that was on it."""
         nodes = self._world.nodes
         intact = [
             member
@@ -162,6 +162,7 @@ class Operator:
             if member.voter
             and member.id != without
             and member.incarnation in ("", nodes[member.id].disk_id)
+            and not nodes[member.id].sickness.lacking
         ]
         return len(intact) >= configuration.majority
 

@@ -64,9 +64,11 @@ def run_case(case: Case) -> Result:
     return case.run()
 
 
-def pooled(work: Callable[[Any], Result], cases: Sequence[Any]) -> Iterator[Result]:
+def pooled(
+    work: Callable[[Any], Result], cases: Sequence[Any], *, workers: int = WORKERS
+) -> Iterator[Result]:
     """In order, as they come. Whoever interrupts gets what there is."""
-    pool = ProcessPoolExecutor(WORKERS, initializer=quiet)
+    pool = ProcessPoolExecutor(workers, initializer=quiet)
     try:
         yield from pool.map(work, cases, chunksize=2)
     except KeyboardInterrupt:
@@ -75,12 +77,12 @@ def pooled(work: Callable[[Any], Result], cases: Sequence[Any]) -> Iterator[Resu
         pool.shutdown(cancel_futures=True)
 
 
-def run_cases(cases: Sequence[Case], *, budget_s: float) -> int:
+def run_cases(cases: Sequence[Case], *, budget_s: float, workers: int = WORKERS) -> int:
     """Run them, shrink the first that fails, count. Returns the exit status."""
     began = time.monotonic()
     results: list[Result] = []
     failed: list[Case] = []
-    for result in pooled(run_case, cases):
+    for result in pooled(run_case, cases, workers=workers):
         case = cases[len(results)]
         results.append(result)
         if result.failure:
@@ -169,8 +171,8 @@ def run_stock_seed(seed: int) -> Result:
     return Result(seed, None, acked=world.checks.acked)
 
 
-def run_stock_seeds(seeds: range) -> int:
-    results = list(pooled(run_stock_seed, seeds))
+def run_stock_seeds(seeds: range, *, workers: int = WORKERS) -> int:
+    results = list(pooled(run_stock_seed, seeds, workers=workers))
     failed = [result for result in results if result.failure]
     for result in failed[:10]:
         print(f"seed {result.seed}: {result.failure}")
@@ -193,6 +195,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mutant", default="", metavar="NAME", help="with this bug in")
     parser.add_argument("--mutants", action="store_true", help="with --engine: those of workflows")
     parser.add_argument("--stock", action="store_true")
+    parser.add_argument("--workers", type=int, default=WORKERS, metavar="PROCESSES")
     parser.add_argument("-v", "--verbose", action="store_true")
     add_flags(parser)
     add_schedule_flags(parser)
@@ -205,12 +208,12 @@ def main() -> int:
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     if options.mutants:
-        return 1 if table(WORKERS, print, engine=options.engine or None) else 0
+        return 1 if table(options.workers, print, engine=options.engine or None) else 0
     if options.seeds is None and options.fresh is None:
         return run_ci()
     seeds = seeds_in(options.seeds) if options.seeds else fresh(options.fresh)
     if options.stock:
-        return run_stock_seeds(seeds)
+        return run_stock_seeds(seeds, workers=options.workers)
     said: Mapping[str, Any] = said_in(options)
     case = Case(
         seed=seeds[0],
@@ -221,7 +224,8 @@ def main() -> int:
     )
     if len(seeds) > 1:
         cases = [replace(case, seed=seed, schedule=WHOLE) for seed in seeds]
-        return run_cases(cases, budget_s=SHRINK_IN_CI_S if options.shrink else 0.0)
+        budget_s = SHRINK_IN_CI_S if options.shrink else 0.0
+        return run_cases(cases, budget_s=budget_s, workers=options.workers)
     if options.shrink:
         print_shrunk(case, budget_s=4 * SHRINK_IN_CI_S)
         return 1

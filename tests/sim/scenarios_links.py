@@ -5,7 +5,7 @@ from __future__ import annotations
 from raftflow.cluster.consensus.types import Role
 from tests.sim.checkers import require
 from tests.sim.node import SimNode
-from tests.sim.staging import give_up, healthy, leader_of, scenario
+from tests.sim.staging import give_up, healthy, leader_of, scenario, top_term
 from tests.sim.workload import Workload
 from tests.sim.world import World
 
@@ -39,10 +39,6 @@ def commits_resume(world: World, *, terms: int, closes: bool) -> None:
     workload.stopped = True
     world.network.heal()
     world.run_until(world._one_leader_followed, within_s=3.0, promise="all follow in the end")
-
-
-def top_term(world: World) -> int:
-    return max(node.core.term for node in world.nodes.values())
 
 
 @scenario

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pysyncobj.node import Node as RaftNode
+
 from raftflow.cluster.consensus.types import Role
 from tests.sim.checkers import require
 from tests.sim.node import SimNode
@@ -20,6 +22,7 @@ from tests.sim.staging import (
     recorded,
     refusal,
     scenario,
+    top_term,
     voter,
     write,
 )
@@ -29,10 +32,6 @@ from tests.sim.world import World
 
 def names(*nodes: SimNode) -> str:
     return "".join(sorted(node.name for node in nodes))
-
-
-def top_term(world: World) -> int:
-    return max(node.core.term for node in world.nodes.values())
 
 
 def steady(world: World, seconds: float, promise: str) -> None:
@@ -387,6 +386,54 @@ def a_cluster_shrinks_to_one_and_grows_again() -> None:
     leader.propose(b"x")
     world.run_for(0.3)
     require(world.checks.acked == acked, "two are needed again")
+
+
+# ------------------------------------------------------------------------------------ strangers
+
+
+@scenario
+def a_stranger_disturbs_nobody_who_is_led() -> None:
+    """Row 21: neither its calls for an election nor its terms count, on any node."""
+    world = healthy()
+    leader, term = leader_of(world), leader_of(world).core.term
+    last = {"last_log_index": 1 << 40, "last_log_term": 1 << 20}
+    answer = {"success": True, "next_node_idx": 1, "received": 0, "rejected": 0, "hint_term": 0}
+    messages = [
+        {"type": "request_vote", "term": 99} | last,
+        {"type": "pre_vote", "term": 99} | last,
+        {"type": "pre_vote_reply", "term": 99, "asked_term": 99, "granted": True},
+        {"type": "next_node_idx", "term": 99, "round": 0} | answer,
+        {"type": "timeout_now", "term": term},
+    ]
+    for node in world.nodes.values():
+        for message in messages:
+            node.do(lambda n=node, m=message: n.transport._onMessageReceived(RaftNode("x"), m))
+    steady(world, 2.0, "no term is taken from it")
+    require(leader.core.role is Role.LEADER and leader.core.term == term, "the leader stays")
+
+
+@scenario
+def a_voter_that_is_behind_may_decide_the_election_of_one_it_does_not_know() -> None:
+    """Row 21: three of four are alive, but only the newcomer's log is long enough to win."""
+    world = healthy()
+    leader, (other, behind) = leader_of(world), followers_of(world)
+    isolate(world, behind)
+    give_up(world)
+    node = newcomer(world)
+    for member in (learner(node), voter(node)):
+        held = leader.core.configuration.configuration
+        changed(world, held.put(member))
+        world.run_for(0.3)
+    isolate(world, other, from_=[leader, node])
+    write(world, leader, 1)
+    world.run_for(0.2)
+    require(node.journal.last_index > other.journal.last_index, "the newcomer has more")
+    require(behind.core.configuration.configuration.find(node.name) is None, "it is not known")
+    leader.kill(power=True)
+    give_up(world)
+    world.network.heal()
+    world.run_until(lambda: node.core.role is Role.LEADER, within_s=6.0, promise="it is elected")
+    world.run_until(world._all_equal, within_s=3.0, promise="and all have what it has")
 
 
 # --------------------------------------------------------------------------- what is remembered

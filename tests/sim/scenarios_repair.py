@@ -48,6 +48,36 @@ def a_node_that_forgot_what_it_acknowledged_elects_nobody() -> None:
 
 
 @scenario
+def a_majority_that_abstains_waits_until_an_operator_decides() -> None:
+    """Row 19: nobody is elected; with the mark gone on a majority, the longest log leads and the
+    rest abstain no more. So docs/operating.md says."""
+    world = healthy()
+    longest, others = leader_of(world), followers_of(world)
+    for node in others:
+        isolate(world, node)
+    write(world, longest, 1)
+    world.run_for(0.1)
+    for node in world.nodes.values():
+        node.kill(power=False)
+        abstaining.mark(node.disk, DIRECTORY, "nobody could prove it")
+    world.network.heal()
+    for node in world.nodes.values():
+        node.start()
+    world.run_for(5.0)
+    require(world.leader() is None, "nobody leads")
+    for node in world.nodes.values():
+        node.kill(power=False)
+    for node in (longest, others[0]):
+        abstaining.clear(node.disk, DIRECTORY)
+    for node in world.nodes.values():
+        node.start()
+    world.run_until(world._one_leader_followed, within_s=4.0, promise="a leader is elected")
+    require(leader_of(world) is longest, "whoever has the longest log")
+    world.run_for(1.0)
+    require(not others[1].core.abstaining, "and the third votes again")
+
+
+@scenario
 def a_node_without_its_state_leads_nobody() -> None:
     """Row 19: its log is whole and begins after the state that it has."""
     world = healthy()

@@ -28,7 +28,8 @@ class Sickness:
         self._steps: Steps | None = None
         self.survey: Survey | None = None
         self.find_copies = True
-        self.rotten: set[int] = set()  # entries that were damaged and are not repaired yet
+        # Entries that were damaged and are not repaired yet; 0 stands for the state.
+        self.rotten: set[int] = set()
 
     @property
     def repairing(self) -> bool:
@@ -36,11 +37,11 @@ class Sickness:
 
     @property
     def lacking(self) -> bool:
-        """It cannot help others yet."""
+        """It cannot help others yet, or could not when it died."""
         node = self._node
         if self.rotten or self.repairing:
             return True
-        return node.alive and (node.core.abstaining or node.core.awaiting_copy)
+        return node.incarnation > 0 and (node.core.abstaining or node.core.awaiting_copy)
 
     # -- before there is a core
 

@@ -32,6 +32,10 @@ def healthy(seed: int = 1, *, size: int = 3) -> World:
     return world
 
 
+def top_term(world: World) -> int:
+    return max(node.core.term for node in world.nodes.values())
+
+
 def leader_of(world: World) -> SimNode:
     leader = world.leader()
     assert leader is not None

@@ -14,15 +14,16 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 PORT_BASES = (8233, 7233, 9233, 9090)
+PROGRAM = (sys.executable, "-m", "raftflow.cluster.cli.main")
 
 
-def wait_for(what: str, condition: Callable[[], Any], *, timeout: float = 30.0) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], *, timeout: float = 120.0) -> Any:
     """Return the first true value of ``condition``; fail with ``what`` after ``timeout`` s."""
     deadline = time.monotonic() + timeout
     while True:
@@ -84,6 +85,24 @@ def call(address: str, method: str, path: str, body: Any = None, *, timeout: flo
     return json.loads(raw) if raw else None
 
 
+def serve_command(
+    node_id: str,
+    data_dir: Path | str,
+    *,
+    http: str,
+    grpc: str,
+    raft: str,
+    metrics: str,
+    arguments: Sequence[str] = (),
+) -> list[str]:
+    """The command line of one node."""
+    return [
+        *(*PROGRAM, "serve", "--node-id", node_id, "--data-dir", str(data_dir)),
+        *("--http-addr", http, "--grpc-addr", grpc, "--raft-addr", raft),
+        *("--metrics-addr", metrics, *arguments),
+    ]
+
+
 def workflow_path(workflow_id: str, rest: str = "") -> str:
     return f"/api/workflows/{urllib.parse.quote(workflow_id, safe='')}{rest}"
 
@@ -99,13 +118,13 @@ class DevCluster:
     offset: int = 0
     process: subprocess.Popen[str] | None = None
 
-    def start(self, *, timeout: float = 40.0) -> None:
+    def start(self, *, timeout: float = 120.0) -> None:
         self.offset = self.offset or free_offset(self.nodes)
         self.directory.mkdir(parents=True, exist_ok=True)
         output = (self.directory / "dev.out").open("a")
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "raftflow.cluster.cli.main", "dev"),
+                *(*PROGRAM, "dev"),
                 *("--nodes", str(self.nodes), "--data-dir", str(self.directory)),
                 *("--port-offset", str(self.offset), *self.arguments),
             ],
@@ -178,7 +197,7 @@ class DevCluster:
             return None
         return answer
 
-    def leader(self, *, other_than: str = "", timeout: float = 20.0) -> str:
+    def leader(self, *, other_than: str = "", timeout: float = 90.0) -> str:
         """The node that itself says that it leads."""
 
         def found() -> str | None:
@@ -225,12 +244,12 @@ class DevCluster:
         entry = self.entry(node_id)
         document = json.loads((self.directory / "dev.json").read_text())
         peers = ",".join(f"{each['id']}={each['raft']}" for each in document["nodes"])
-        return [
-            *(sys.executable, "-m", "raftflow.cluster.cli.main", "serve", "--node-id", node_id),
-            *("--data-dir", entry["data_dir"], "--cluster-id", document["cluster_id"]),
-            *("--peers", peers, "--http-addr", entry["http"], "--grpc-addr", entry["grpc"]),
-            *("--raft-addr", entry["raft"], "--metrics-addr", entry["metrics"]),
-        ]
+        return serve_command(
+            node_id,
+            entry["data_dir"],
+            **{name: entry[name] for name in ("http", "grpc", "raft", "metrics")},
+            arguments=("--cluster-id", document["cluster_id"], "--peers", peers),
+        )
 
     def start_node(self, node_id: str) -> None:
         self._dev("node", "start", node_id)
@@ -238,7 +257,7 @@ class DevCluster:
     def _dev(self, *arguments: str) -> None:
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "raftflow.cluster.cli.main", "dev"),
+                *(*PROGRAM, "dev"),
                 *("--data-dir", str(self.directory), *arguments),
             ],
             capture_output=True,
@@ -258,7 +277,7 @@ class DevCluster:
         return answer
 
     def wait_status(
-        self, node_id: str, workflow_id: str, *statuses: str, timeout: float = 40.0
+        self, node_id: str, workflow_id: str, *statuses: str, timeout: float = 120.0
     ) -> dict[str, Any]:
         last: dict[str, Any] = {}
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dev_cluster import HttpError, call, free_offset, wait_for, workflow_path
+from dev_cluster import HttpError, call, free_offset, serve_command, wait_for, workflow_path
 
 
 class GoldenNode:
@@ -19,22 +17,19 @@ class GoldenNode:
         self.data_dir = data_dir
         offset = free_offset(1)
         self.http = f"127.0.0.1:{8233 + offset}"
-        self._flags = {
-            "--node-id": "n1",
-            "--data-dir": str(data_dir),
-            "--http-addr": self.http,
-            "--grpc-addr": f"127.0.0.1:{7233 + offset}",
-            "--raft-addr": f"127.0.0.1:{9233 + offset}",
-            "--metrics-addr": f"127.0.0.1:{9090 + offset}",
-        }
+        self._command = serve_command(
+            "n1",
+            data_dir,
+            http=self.http,
+            grpc=f"127.0.0.1:{7233 + offset}",
+            raft=f"127.0.0.1:{9233 + offset}",
+            metrics=f"127.0.0.1:{9090 + offset}",
+        )
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "raftflow.cluster.cli.main", "serve"]
-        for flag, value in self._flags.items():
-            command += [flag, value]
         self.log = self.data_dir.with_suffix(".log")
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ)
+            self.process = subprocess.Popen(self._command, stdout=output, stderr=output)
         wait_for(f"the node leads\n{self.log.read_text()}", self._leads)
 
     def stop(self) -> None:

@@ -8,27 +8,15 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dev_cluster import HttpError, call, free_offset, wait_for
+from dev_cluster import HttpError, call, free_offset, serve_command, wait_for
+from released import unpack
 
-WHEELS = Path(__file__).resolve().parent.parent / "compat" / "wheels"
 TREE = "tree"  # the release under test: what the environment has installed
-
-
-def unpack(release: str, directory: Path) -> Path:
-    """Where to find the packages of a released version."""
-    target = directory / release
-    if not target.exists():
-        wheels = [str(path) for path in sorted(WHEELS.glob(f"*-{release}-*.whl"))]
-        assert wheels, f"no wheels of {release}: python tools/old_wheels.py v{release}"
-        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index")
-        subprocess.run([*pip, "--target", str(target), *wheels], check=True, capture_output=True)
-    return target
 
 
 @dataclass
@@ -39,7 +27,6 @@ class MixedCluster:
     nodes: int = 3
     settings: dict[str, str] = field(default_factory=dict)  # environment of all nodes
     own: dict[str, dict[str, str]] = field(default_factory=dict)  # environment of one node
-    program: dict[str, list[str]] = field(default_factory=dict)  # in the place of the server
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,13 +59,15 @@ class MixedCluster:
 
     def start(self, node_id: str, release: str = TREE) -> None:
         peers = ",".join(f"{each}={self._port(9233, each)}" for each in self.ids)
-        program = self.program.get(node_id) or ["-m", "raftflow.cluster.cli.main"]
-        command = [
-            *(sys.executable, *program, "serve", "--node-id", node_id, "--peers", peers),
-            *("--data-dir", str(self.data_dir(node_id)), "--http-addr", self.http(node_id)),
-            *("--grpc-addr", self.grpc(node_id), "--raft-addr", self._port(9233, node_id)),
-            *("--metrics-addr", self.metrics(node_id), "--cluster-id", "mixed"),
-        ]
+        command = serve_command(
+            node_id,
+            self.data_dir(node_id),
+            http=self.http(node_id),
+            grpc=self.grpc(node_id),
+            raft=self._port(9233, node_id),
+            metrics=self.metrics(node_id),
+            arguments=("--peers", peers, "--cluster-id", "mixed"),
+        )
         environment = {**os.environ, **self.settings, **self.own.get(node_id, {})}
         if release != TREE:
             environment["PYTHONPATH"] = str(unpack(release, self.directory.parent / "releases"))
@@ -110,7 +99,7 @@ class MixedCluster:
                 process.kill()
             process.wait()
 
-    def ended(self, node_id: str, *, timeout: float = 20.0) -> int:
+    def ended(self, node_id: str, *, timeout: float = 90.0) -> int:
         """The exit status of a node that stops by itself."""
         return self.processes[node_id].wait(timeout)
 

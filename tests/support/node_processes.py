@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,9 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dev_cluster import PORT_BASES, HttpError, call, free_offset, wait_for
-
-PROGRAM = (sys.executable, "-m", "raftflow.cluster.cli.main")
+from dev_cluster import (
+    PORT_BASES,
+    PROGRAM,
+    HttpError,
+    call,
+    free_offset,
+    serve_command,
+    wait_for,
+)
 
 
 @dataclass
@@ -43,15 +48,16 @@ class Process:
     def start(self, *arguments: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [
-                    *(*PROGRAM, "serve", "--node-id", self.id, "--data-dir", str(self.data)),
-                    *("--http-addr", self.http, "--grpc-addr", self.grpc),
-                    *("--metrics-addr", self.metrics, *arguments),
-                ],
-                stdout=output,
-                stderr=output,
+            command = serve_command(
+                self.id,
+                self.data,
+                http=self.http,
+                grpc=self.grpc,
+                raft=self.raft,
+                metrics=self.metrics,
+                arguments=arguments,
             )
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
@@ -60,7 +66,7 @@ class Process:
         self.process = None
         return status
 
-    def ended(self, *, timeout: float = 20.0) -> tuple[int, str]:
+    def ended(self, *, timeout: float = 90.0) -> tuple[int, str]:
         """The exit status of a process that ends by itself, and its last line."""
         assert self.process is not None
         status = self.process.wait(timeout)
@@ -124,7 +130,7 @@ class Nodes:
         found: str = wait_for("a node leads", lambda: (self.state() or {}).get("leader"))
         return found
 
-    def wait_settled(self, *voters: str, timeout: float = 40.0) -> None:
+    def wait_settled(self, *voters: str, timeout: float = 120.0) -> None:
         """These vote and nobody else is a member; nothing is under way, every disk is recorded."""
 
         def settled() -> bool:

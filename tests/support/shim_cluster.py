@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import disk_shim
-from dev_cluster import HttpError, call, free_offset, wait_for
+from dev_cluster import HttpError, call, free_offset, serve_command, wait_for
 from disk_shim import FaultFile
 
 NODES = ("n1", "n2", "n3")
@@ -49,12 +48,15 @@ class ShimCluster:
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         peers = ",".join(f"{each}={self._port(9233, each)}" for each in self.nodes)
-        command = [
-            *(sys.executable, "-m", "raftflow.cluster.cli.main", "serve", "--node-id", name),
-            *("--data-dir", str(self.data_dir(name)), "--cluster-id", "shim", "--peers", peers),
-            *("--http-addr", self.http(name), "--grpc-addr", self._port(7233, name)),
-            *("--raft-addr", self._port(9233, name), "--metrics-addr", self._port(9090, name)),
-        ]
+        command = serve_command(
+            name,
+            self.data_dir(name),
+            http=self.http(name),
+            grpc=self._port(7233, name),
+            raft=self._port(9233, name),
+            metrics=self._port(9090, name),
+            arguments=("--cluster-id", "shim", "--peers", peers),
+        )
         shim = disk_shim.environment(self.root, faults=self.faults.path)
         with (self.logs / f"{name}.log").open("ab") as output:
             process = self._running[name] = subprocess.Popen(

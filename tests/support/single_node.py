@@ -355,6 +355,7 @@ class SingleNode:
 
     # ---- consensus, clock ---------------------------------------------------------------------
 
+    waiting_for = ""
     no_vote = ""
 
     @property

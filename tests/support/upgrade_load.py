@@ -17,7 +17,8 @@ from pathlib import Path
 
 import workflowd
 from dev_cluster import call, wait_for, workflow_path
-from mixed_cluster import TREE, MixedCluster, unpack
+from mixed_cluster import TREE, MixedCluster
+from released import unpack
 
 PAUSE_S = 0.03
 

@@ -73,10 +73,11 @@ def readiness(node: NodeServices) -> dict[str, Any]:
     status = node.consensus.status()
     lag = max(0, status.heard_commit_index - node.replica.applied_index)
     leader = leader_of(node)
+    waits = f"; {node.consensus.waiting_for}" if node.consensus.waiting_for else ""
     if leader is None:
-        error = "no leader is known"
+        error = "no leader is known" + waits
     elif lag > READY_LAG:
-        error = f"{lag} entries are not applied yet"
+        error = f"{lag} entries are not applied yet" + waits
     else:
         # Whoever waits for this takes the next node down then: the majority must not need it.
         error = node.consensus.no_vote
@@ -156,6 +157,7 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
+        "repair": node.consensus.waiting_for or None,
         "no_vote": node.consensus.no_vote or None,
     }
     if status.leader == node.config.node_id:
@@ -252,6 +254,7 @@ def _row(
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),
+        "repair": report.get("repair"),
         "no_vote": report.get("no_vote"),
         "connected": bool(info.connected),
     }

@@ -63,6 +63,12 @@ def test_a_silent_node_and_a_missing_leader() -> None:
     assert "10.0.0.2:9233" in found[1].problem
 
 
+def test_a_node_that_is_not_whole_says_why() -> None:
+    found = only(told(node("n1"), node("n2", repair="this node votes for nobody"), node("n3")))
+    assert (found.severity, found.node) == ("problem", "n2")
+    assert found.problem == "this node votes for nobody"
+
+
 def test_a_violation_names_its_run() -> None:
     violation = {
         "invariant": "wakeup",

@@ -131,6 +131,9 @@ def test_who_knows_newer_members_than_we_do_may_be_one() -> None:
         with pytest.raises(HandshakeError, match="as of entry 7") as caught:
             handshake.check_call(call, mine=mine, peers=PEERS)
         assert caught.value.reason == "not_a_member"
+        with pytest.raises(HandshakeError) as told:
+            handshake.decode(handshake.encode_refusal(caught.value))
+        assert told.value.configuration == 7
 
 
 def test_a_release_before_members_changed_says_nothing_of_them() -> None:

@@ -299,6 +299,20 @@ async def test_heartbeats_extend_and_a_dropped_lease_has_none() -> None:
     world.duties.stop()
 
 
+async def test_a_heartbeat_that_comes_after_the_deadline_is_not_confirmed() -> None:
+    """Its expiry is in the log already, although it is not applied yet."""
+    world = World()
+    world.lead()
+    world.apply([HoldLease(RUN, 1, TOKEN, 1_000)])
+    assert world.duties.leases.missed(2**62)
+    request = node_pb2.HeartbeatRequest(
+        namespace="default", workflow_id="w", lease_token=TOKEN, worker_id="w1"
+    )
+    reply = await world.duties.on_heartbeat(request)
+    assert (reply.held, reply.cancelled) == (False, False)
+    world.duties.stop()
+
+
 async def test_a_leader_deposed_in_its_sleep_confirms_no_lease() -> None:
     world = World()
     world.lead()

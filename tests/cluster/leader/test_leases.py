@@ -71,3 +71,12 @@ def test_what_an_earlier_poll_of_the_same_request_was_granted_never_arrived() ->
     assert leases.never_received(polled("q", "bbbb.3", "elsewhere")) == []
     leases.drop(token)
     assert leases.never_received(again) == []
+
+
+def test_a_heartbeat_cannot_hold_back_an_expiry_that_is_under_way() -> None:
+    leases = held()
+    assert not leases.is_missed(WORKFLOW, "t")
+    leases.missed(6_000)
+    assert not leases.beat(WORKFLOW, "t", 6_001)
+    assert leases.is_missed(WORKFLOW, "t")
+    assert not leases.is_missed(WorkflowKey("default", "other"), "t")

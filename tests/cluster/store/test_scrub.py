@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import engine_harness as make
 import pytest
-from populate import populate
+from populate import apply, decide, populate
 from replica_rig import Rig
 
 from raftflow.cluster.store import CopyRefused, CorruptRecord, Store, StoreDamaged, copies, scrub
@@ -19,7 +20,10 @@ def zero_page(path: str, number: int) -> None:
 
 
 async def copied(rig: Rig) -> copies.Copy:
+    """Of a store with records in every table."""
     await populate(rig, ["a", "b", "c"])
+    await decide(rig, "a", make.activity(1))
+    await apply(rig, make.start("asked", "Order", run_id="run-asked", request_id="q1"))
     return await rig.store.copy_to(rig.folder / "copy.db")
 
 
@@ -39,10 +43,8 @@ async def test_a_sound_store_is_read_to_its_end(rig: Rig) -> None:
 async def test_a_record_that_rotted_is_named(rig: Rig, table: str) -> None:
     copy = await copied(rig)
     with sqlite3.connect(copy.path) as db:
-        changed = db.execute(f"UPDATE {table} SET record = zeroblob(30)").rowcount
+        assert db.execute(f"UPDATE {table} SET record = zeroblob(30)").rowcount > 0
     db.close()
-    if changed == 0:
-        pytest.skip(f"no rows in {table}")
     with pytest.raises(CorruptRecord, match=table) as caught:
         read(copy.path)
     assert caught.value.is_rot

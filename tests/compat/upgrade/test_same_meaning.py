@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from engine_harness import EngineHarness
-from mixed_cluster import unpack
+from released import unpack
 from strategies import Player, random_wishes
 
 from raftflow.cluster.codec.commands import encode_command, encode_entry

@@ -18,7 +18,6 @@ from typing import Any
 from tests.jepsen.history import NEVER
 
 READ, WRITE, CAS = "read", "write", "cas"
-MAX_OPS = 300
 MAX_STEPS = 2_000_000
 
 

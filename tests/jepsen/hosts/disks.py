@@ -11,7 +11,7 @@ from pathlib import Path
 
 # Both ext4 and XFS know it. Without flushing their log: what was not synced is gone.
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
-SIZE_BYTES = 768 << 20
+SIZE_BYTES = 2 << 30  # sparse
 CANARY = "nobody-synced-this"
 FILLER = "filler"
 FULL_BYTES = 4096  # what is left at most

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 
 from tests.jepsen.cluster import CLOCKS, FSYNC, MEMBERSHIP, OLD_RELEASE, REPAIR
 from tests.jepsen.hosts.shim import Control, build, compiler
+from tests.support.released import unpack
 
 SERVE = (sys.executable, "-P", "-m", "raftflow.cluster.cli.main", "serve")
 STOP_S = 30.0
-WHEELS = Path(__file__).resolve().parent.parent.parent / "compat" / "wheels"
 # Waits for the runner's end, however it comes, and takes its whole process group with it.
 GUARD = ("sh", "-c", "read _; kill -9 0")
 
@@ -53,16 +53,6 @@ def of_the_product() -> frozenset[str]:
     return frozenset(name for name, module in modules.items() if find_spec(module))
 
 
-def unpacked(release: str, directory: Path) -> Path:
-    """The packages of a released version, beside nothing else."""
-    wheels = [str(path) for path in sorted(WHEELS.glob(f"*-{release}-*.whl"))]
-    assert wheels, f"no wheels of {release} in {WHEELS}"
-    target = directory / f"release-{release}"
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index")
-    subprocess.run([*pip, "--target", str(target), *wheels], check=True)
-    return target
-
-
 class ProcessCluster:
     """Nodes n1..nN as processes of this machine."""
 
@@ -89,7 +79,7 @@ class ProcessCluster:
         self.releases: dict[str, str] = {}
         if release:
             self.releases = dict.fromkeys(self._ids, release)
-            self._packages = unpacked(release, directory)
+            self._packages = unpack(release, directory / "releases")
             self.capabilities = frozenset({OLD_RELEASE})
         self.controls: dict[str, Control] = {}
         self._shim: Path | None = None

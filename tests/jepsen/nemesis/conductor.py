@@ -12,6 +12,7 @@ import itertools
 import random
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,7 @@ from tests.jepsen.nemesis.fault import Fault, NotNow
 
 NOT_NOW = "not now: "
 QUIET = "quiet"
+REVIVE = "revive"
 RESTART_S = 60.0
 TRIES = 3  # of a fault whose time it may not be
 
@@ -79,7 +81,9 @@ class Conductor:
                 return
             end = min(until, time.monotonic() + self._chance.uniform(*self._pace.window_s))
             lanes = [
-                threading.Thread(target=self._lane, args=(lane, deck.draw(), window, end))
+                threading.Thread(
+                    target=self._lane, args=(lane, deck.draw(), window, end), daemon=True
+                )
                 for lane, deck in self._lanes.items()
                 if deck
             ]
@@ -94,19 +98,30 @@ class Conductor:
 
     def _lane(self, lane: str, family: str, window: int, until: float) -> None:
         chance = self._run.rng(f"nemesis/{lane}/{window}")
+        process = f"nemesis/{lane}"
         while time.monotonic() < until and self._run.rest(chance.uniform(*self._pace.between_s)):
-            strike(self._run, f"nemesis/{lane}", self._draw(family), chance, self._pace.longest_s)
+            fault = self._draw(family)
+            try:
+                strike(self._run, process, fault, chance, self._pace.longest_s)
+            except Exception:  # noqa: BLE001 - it fails the run, but must not end it
+                note(self._run, process, fault.name, INVOKE)
+                note(self._run, process, fault.name, FAIL, error=traceback.format_exc())
 
     def _draw(self, family: str) -> type[Fault]:
         return self._decks[family].draw()
 
     def _revive(self) -> None:
-        """A node that ended by itself is a violation, which `judge` finds; the run goes on."""
+        """A node that ended by itself or stays away is a violation, which `judge` finds; the run
+        goes on."""
         with self._run.node_lives:
             for node in self._run.cluster.ids():
                 if not self._run.cluster.alive(node):
                     self._run.cluster.start(node)
-            self._run.cluster.wait_serving(RESTART_S)
+            try:
+                self._run.cluster.wait_serving(RESTART_S)
+            except AssertionError as error:
+                note(self._run, "nemesis/rest", REVIVE, INVOKE)
+                note(self._run, "nemesis/rest", REVIVE, FAIL, error=str(error))
 
 
 @contextlib.contextmanager

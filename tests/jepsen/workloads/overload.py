@@ -53,4 +53,4 @@ class Overload(Starts):
         refused = sum(call.error in REFUSED for call in named(made, "start"))
         errors = [] if refused else ["vacuous: nothing was refused for want of room"]
         checked = joined(check_starts(made), verdict(errors, refused=refused))
-        return self.with_manners(history, checked, substance(made, {"start": 10}, most_info=0.9))
+        return self.with_manners(history, checked, substance(made, {"start": 10}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,11 +12,13 @@ from tests.jepsen.checker.parity import check_parity
 from tests.jepsen.checker.verdict import Verdict, substance
 from tests.jepsen.client import Client
 from tests.jepsen.context import Run
-from tests.jepsen.history import Op
+from tests.jepsen.history import INVOKE, OK, Op
 from tests.jepsen.workloads.base import Base, kept_history, loop
 
 TYPE = "JepsenParity"
 PER_SECOND = 0.5
+LATE_S = 10.0
+AGAIN_S = 0.1
 
 
 @dataclass
@@ -30,12 +33,12 @@ class Parity(Base):
         def turn() -> None:
             nonlocal turns
             turns += 1
-            self._story(f"{self.name}/{run.seed}/{turns}", client)
+            self._story(run, f"{self.name}/{run.seed}/{turns}", client)
             self.pace(run, client, PER_SECOND)
 
         return [loop(run, turn)]
 
-    def _story(self, key: str, client: Client) -> None:
+    def _story(self, run: Run, key: str, client: Client) -> None:
         changes = (
             api.start(TYPE, key, queue=self.queue, request_id=f"start-{key}", payload="é\n"),
             api.signal(key, "note", "ü", request_id=f"signal-{key}"),
@@ -45,7 +48,7 @@ class Parity(Base):
             if not client.call("change", change, key=key).ok:
                 return
         self._both(client, f"describe {key}", api.describe(key))
-        self._both(client, f"list {key}", api.listing(prefix=key))
+        self._list(run, client, key)
         self._both(client, f"history {key}", api.history(key), keep=kept_history)
         late = api.signal(key, "note", "late", request_id=f"late-{key}")
         self._both(client, f"late signal {key}", late)
@@ -54,6 +57,20 @@ class Parity(Base):
         self._both(client, f"unknown type {key}", nobody)
         token = api.complete_decision(key, "no such token", [])
         self._both(client, f"bad token {key}", token)
+
+    def _list(self, run: Run, client: Client, key: str) -> None:
+        """A list shows what its node has applied: it may be late, but then says the same."""
+        for which in (JSON, GRPC):
+            node = client.rng.choice(client.cluster.ids())
+            until = time.monotonic() + LATE_S
+            while time.monotonic() < until and run.rest(AGAIN_S):
+                outcome = client.perform(api.listing(prefix=key), node=node, api=which)
+                if outcome.ok and outcome.body["runs"]:
+                    client.note(INVOKE, "same", key=f"list {key}", node=node, api=which)
+                    client.note(
+                        OK, "same", key=f"list {key}", value=outcome.body, node=node, api=which
+                    )
+                    break
 
     def _both(
         self,
