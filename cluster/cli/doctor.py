@@ -112,7 +112,8 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
             found.append(_silent(node))
             continue
         lags = [_row(state, node["id"]).get("lag") for state in states]
-        found += _of_vote(node)
+        if newest.get("leader"):  # without one, waiting would not help
+            found += _of_vote(node)
         found += _of_log(node, [lag for lag in lags if lag is not None])
         found += _of_machine(node)
         found += _of_checks(node)

@@ -179,6 +179,6 @@ def test_why_nobody_leads_although_all_answer() -> None:
         node("n2", member="learner", no_vote="it is a learner"),
         node("n3", member="voter", no_vote="its disk is new"),
     ]
-    finding = told(*rows, leader=None)[0]
+    finding = only(told(*rows, leader=None))
     assert "2 of 2 answer" in finding.problem
     assert "n3 cannot vote" in finding.next
