@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 REMEDY_DAMAGED = (
-    "do not edit or delete the file by hand. Keep a copy of the directory, run "
-    "`raftflow log verify` on it, check the disk, then move everything out of the data directory "
-    "and, while all other nodes run, start the node again: it fetches what they have"
+    "do not edit or delete the file by hand, and check the disk. `raftflow log verify` lists all "
+    "damage. Beside other nodes a start repairs it; what no start repairs, `raftflow node rebuild` "
+    "sets aside, and the node fetches everything from the others. A node alone has no other copy"
 )
 REMEDY_IO = (
     "check the disk and the kernel log (dmesg), then start the node again. Nothing that was not "

@@ -30,8 +30,8 @@ _SKEW_SOON_MS = 250
 _CHECKPOINT_S = 120
 
 _REBUILD = (
-    "stop it, move everything out of its data directory (keep it for a report) and, while all other"
-    " nodes run, start it again: it fetches all from them"
+    "stop it, set its data aside with `raftflow node rebuild DIR` (keep that for a report) and,"
+    " while all other nodes run, start it again: it fetches all from them"
 )
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 

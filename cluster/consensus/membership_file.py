@@ -26,8 +26,8 @@ _TEMPORARY = ".tmp"
 
 REMEDY = (
     "never delete this file: a node that does not know who belongs to the cluster can elect two "
-    "leaders. Move everything out of the data directory and, while all other nodes run, let the "
-    "node join anew"
+    "leaders. Run `raftflow node rebuild` on the data directory and, while all other nodes run, "
+    "let the node join anew"
 )
 
 

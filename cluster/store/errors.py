@@ -8,8 +8,9 @@ from raftflow.cluster.errors import HistoryDamaged
 from raftflow.cluster.store.records import BadRecord
 
 _FETCH = (
-    "stop this node, move everything out of its data directory and, while all other nodes run,"
-    " start it again: it fetches all from them (with a single node: restore a backup)"
+    "start this node again: it fetches the state from the others. If it ends once more, run"
+    " `raftflow node rebuild` on its data directory and, while all other nodes run, start it"
+    " (with a single node: restore a backup)"
 )
 
 

@@ -40,7 +40,7 @@ def test_damage_points_to_the_other_copies() -> None:
     error = JournalDamaged("/raft/1", 4096, "the checksum does not match")
     assert (error.path, error.offset) == ("/raft/1", 4096)
     assert "raftflow log verify" in str(error)
-    assert "move everything out of the data directory" in str(error)
+    assert "`raftflow node rebuild`" in str(error)
 
 
 def test_a_lock_says_who_has_it() -> None:

@@ -176,7 +176,7 @@ async def test_damage_that_a_question_meets_ends_the_node(tmp_path: Path) -> Non
     damage_pages(tmp_path / "state.db")
     errors: list[StoreError] = []
     store = await Store.open(tmp_path / "state.db", on_fatal=errors.append)
-    with pytest.raises(StoreDamaged, match=r"move everything out .* while all other nodes run"):
+    with pytest.raises(StoreDamaged, match=r"node rebuild.* while all other nodes run"):
         await store.list_runs(RunFilter(namespace="default"))
     assert isinstance(errors[0], StoreDamaged)
     await store.abandon()
