@@ -69,7 +69,8 @@ def _print(printer: Printer, records: Iterable[raftlog.Record]) -> None:
     except (JournalError, OSError) as error:
         raise CommandError(str(error)) from None
     if damaged:
-        raise CommandError(f"the log is damaged in {damaged} places")
+        places = "place" if damaged == 1 else "places"
+        raise CommandError(f"the log is damaged in {damaged} {places}")
 
 
 def _raft_directory(directory: Path) -> str:

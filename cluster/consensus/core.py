@@ -1245,9 +1245,9 @@ def _settings(timing: Timing) -> SyncObjConf:
 
 
 _FETCH_ALL = (
-    "Put back what was there last. If it is gone, move everything out of the data directory and, "
-    "while all other nodes run, start the node again: it fetches what they have. A backup is no "
-    "way back: it does not know the votes given since"
+    "Put back what was there last. If it is gone, run `raftflow node rebuild` on the data "
+    "directory and, while all other nodes run, start the node again: it fetches what they have. A "
+    "backup is no way back: it does not know the votes given since"
 )
 
 
