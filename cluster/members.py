@@ -25,8 +25,9 @@ from raftflow.cluster.forwarding import LeaderWatch
 log = structlog.get_logger("raftflow.members")
 
 METHOD = "members"
-# A change waits for the one before it, and for its own commit.
-WAIT_S = 10.0
+# A change waits for the one before it, and for its own commit; less than a caller waits for the
+# answer (10 s at the command line), which says what came of it.
+WAIT_S = 8.0
 _LOOK_S = 0.01
 _NOT_LEADER = "NOT_LEADER"
 _INDETERMINATE = "INDETERMINATE"

@@ -32,6 +32,10 @@ from raftflow.raftlog.errors import JournalError
 RAFT = "raft"
 
 
+class Needed(Exception):
+    """The others cannot take this node in again: they are no majority without it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is known of the directory; None where it cannot be read."""
@@ -55,6 +59,28 @@ class Plan:
             return None
         members = self.held.configuration.members
         return tuple(each.id for each in members if each.id != self.identity.node_id)
+
+    def require_majority(self) -> None:
+        """Raises Needed. A node that begins anew counts in nothing until a leader, elected by a
+        majority of the voters without it, has taken it in."""
+        if not self.others or self.held is None:
+            return
+        configuration = self.held.configuration
+        voters = configuration.voters
+        rest = [each for each in voters if each != self.node_id]
+        if self.node_id in voters and len(rest) < configuration.majority:
+            learners = [each.id for each in configuration.members if not each.voter]
+            first = (
+                f"wait until {', '.join(learners)} votes"
+                if learners
+                else "let another node join (`raftflow node add`)"
+            )
+            raise Needed(
+                f"the cluster needs this node: of the voters {', '.join(voters)} a majority of "
+                f"{configuration.majority} must take it in again, and without it there is only "
+                f"{', '.join(rest)}. Start it as it is and {first} first; `raftflow node list` "
+                "shows who votes"
+            )
 
 
 def plan_rebuild(directory: Path) -> Plan:

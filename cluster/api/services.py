@@ -125,13 +125,6 @@ class PeerCalls(Protocol):
     async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
 
 
-class Recovery(Protocol):
-    @property
-    def waiting_for(self) -> str:
-        """What keeps this node from being whole; "" when it is."""
-        ...
-
-
 class Consensus(Protocol):
     """`cluster.consensus.driver.Consensus`, as far as the cluster page shows it."""
 
@@ -139,7 +132,10 @@ class Consensus(Protocol):
     def channel(self) -> PeerCalls: ...
 
     @property
-    def recovery(self) -> Recovery: ...
+    def waiting_for(self) -> str: ...
+
+    @property
+    def no_vote(self) -> str: ...
 
     def status(self) -> Any: ...
 

@@ -283,6 +283,10 @@ SHAPES: Mapping[str, Schema] = {
             "description": "What its background checks looked at, and the first that do not hold.",
         },
         repair={"type": ["string", "null"], "description": "What it lacks after damage, and why."},
+        no_vote={
+            "type": ["string", "null"],
+            "description": "Why it counts in no majority at present.",
+        },
     ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT

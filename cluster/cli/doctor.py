@@ -34,6 +34,7 @@ _REBUILD = (
     " all from them. Keep what that sets aside for a report"
 )
 _WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
+_LOST = 'docs/operating.md, "A node lost its disk"'
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 
 
@@ -111,6 +112,7 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
             found.append(_silent(node))
             continue
         lags = [_row(state, node["id"]).get("lag") for state in states]
+        found += _of_vote(node)
         found += _of_log(node, [lag for lag in lags if lag is not None])
         found += _of_machine(node)
         found += _of_checks(node)
@@ -153,23 +155,51 @@ def compare(states: Sequence[dict[str, Any]]) -> Digests:
 
 
 def _of_cluster(state: dict[str, Any]) -> Iterator[Finding]:
-    nodes = state["nodes"]
-    answering = [node for node in nodes if _answers(node)]
+    answering = [node for node in state["nodes"] if _answers(node)]
     if not state.get("leader"):
-        majority = len(nodes) // 2 + 1
-        what = (
-            f"there is no leader: nothing can be changed ({len(answering)} of {len(nodes)} answer)"
-        )
-        then = f"{majority} nodes must run and reach each other on their Raft ports"
-        yield Finding("problem", "", what, then)
+        yield _leaderless(state["nodes"])
     versions = sorted({node["version"] for node in answering if node.get("version")})
     if len(versions) > 1:
         what = f"the nodes run {' and '.join(versions)}"
         yield Finding("advice", "", what, "finish the upgrade, one node at a time")
 
 
+def _leaderless(nodes: Sequence[dict[str, Any]]) -> Finding:
+    voters = [node for node in nodes if node.get("member", "voter") == "voter"]
+    answering = [node for node in voters if _answers(node)]
+    majority = len(voters) // 2 + 1
+    what = f"there is no leader: nothing can be changed ({len(answering)} of {len(voters)} answer)"
+    withheld = [node for node in answering if node.get("no_vote")]
+    if withheld and len(answering) - len(withheld) < majority <= len(answering):
+        names = ", ".join(node["id"] for node in withheld)
+        then = (
+            f"{majority} of the voters must have what they voted for and acknowledged, and {names} "
+            "cannot vote: bring back the data that is missing there (what `raftflow node rebuild` "
+            f"set aside, for one), or the nodes that do not answer. {_LOST}"
+        )
+        return Finding("problem", "", what, then)
+    return Finding(
+        "problem", "", what, f"{majority} nodes must run and reach each other on their Raft ports"
+    )
+
+
+def _of_vote(node: dict[str, Any]) -> Iterator[Finding]:
+    if node.get("no_vote") and not node.get("repair"):
+        what = f"it counts in no majority: {node['no_vote']}"
+        then = "wait, and stop no other node until it votes (`raftflow node list`)"
+        yield Finding("advice", node["id"], what, then)
+
+
 def _silent(node: dict[str, Any]) -> Finding:
     where = f" at {node['raft']}" if node.get("raft") else ""
+    if node.get("member") == "learner":
+        return Finding(
+            "problem",
+            node["id"],
+            f"it is a learner, and does not answer{where}",
+            f"start it, and see that the others reach its Raft port; or take it back with `raftflow"
+            f" node remove {node['id']}`",
+        )
     return Finding(
         "problem",
         node["id"],
@@ -237,6 +267,8 @@ def _of_members(node: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Iterat
     peers = node.get("peers")
     if not peers or len(nodes) == 1:
         return
+    if any(each.get("member") == "learner" for each in nodes):
+        return  # they are changing
     members = {each["id"]: each.get("raft") for each in nodes}
     problems = [f"lacks {name}" for name in sorted(members.keys() - peers.keys())]
     problems += [f"names {name}, which is no member" for name in sorted(peers.keys() - members)]

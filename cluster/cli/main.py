@@ -30,7 +30,7 @@ def cli() -> None:
     Exit status: 0 done; 1 the run failed, nothing was found, or the call was refused;
     2 wrong usage, or a setting that cannot be (flag, environment, TOML file); 3 no node gave
     an answer in time; 130 Ctrl-C. `raftflow serve` also: 70 the node ended itself;
-    78 it refuses to start with what it found (token file, data directory, port).
+    78 it refuses to start with what it found (token file, data directory, port), or was removed.
     """
 
 

@@ -14,7 +14,7 @@ from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer, printable
 from raftflow.cluster.config import Peer
 from raftflow.cluster.consensus.identity import IdentityError
-from raftflow.cluster.rebuild import Plan, plan_rebuild, rebuild_directory
+from raftflow.cluster.rebuild import Needed, Plan, plan_rebuild, rebuild_directory
 
 NODES = "/api/cluster/nodes"
 LOOK_S = 0.3
@@ -165,7 +165,8 @@ def rebuild(directory: Path, yes: bool) -> None:
     """
     try:
         plan = plan_rebuild(directory)
-    except IdentityError as error:
+        plan.require_majority()
+    except (IdentityError, Needed) as error:
         raise CommandError(str(error)) from None
     click.echo(_describe(plan), err=True)
     if not yes:
@@ -183,7 +184,8 @@ def _describe(plan: Plan) -> str:
     if plan.others:
         return (
             f"{text} It will fetch everything from {', '.join(plan.others)}: see that they run and "
-            "that `raftflow cluster status` shows them without lag."
+            "that `raftflow node list` shows them as voters, and touch no other node until it shows"
+            " this one as voter again."
         )
     if plan.others is None:
         return (

@@ -39,12 +39,13 @@ def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
 
     A setting comes from its flag, else from its environment variable (--http-addr is
     RAFTFLOW_HTTP_ADDR), else from the TOML file, else it has its default. Without --peers the node
-    is a cluster of one.
+    is a cluster of one; with --join it waits to be added to a cluster (`raftflow node add`).
 
     \b
     Exit status: 0 stopped in order; 2 a setting that cannot be (flag, environment, TOML file);
     70 the node could not go on (its disk, its log) and ended itself: start it again;
-    78 it refuses to start (token file, data directory, port): starting it again does not help.
+    78 it refuses to start (token file, data directory, port), or the cluster has removed it:
+    starting it again does not help.
 
     \b
     Example, one of three nodes:

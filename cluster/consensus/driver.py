@@ -249,8 +249,25 @@ class Consensus:
         return self._ledger.first_seen
 
     @property
+    def waiting_for(self) -> str:
+        """What this node lacks after damage; empty when it is whole."""
+        return self.recovery.waiting_for
+
+    @property
     def incarnation(self) -> str:
         return self._hello.incarnation
+
+    @property
+    def no_vote(self) -> str:
+        """Why this node counts in no majority at present; empty when it does."""
+        if self.recovery.waiting_for:
+            return self.recovery.waiting_for
+        own = self.configuration.find(self.config.node_id)
+        if own is None:
+            return "it is no member"
+        if own.incarnation not in ("", self.incarnation):
+            return "its disk is another than the members know: a leader has to take it in again"
+        return "" if own.voter else "it is a learner: it votes once it has caught up"
 
     def on_members(self, callback: Callable[[Configuration], None]) -> None:
         """Called with the configuration in force: at the start, when it changes, and when it is
@@ -416,7 +433,8 @@ class Consensus:
         peers = self._known_peers()
         applied = Point(self._store.applied_index, self._store.applied_term)
         meet = partial(self._meet, peers)
-        return await self.recovery.open_journal(opened, peers, applied, meet_peers=meet)
+        members = {member.id for member in self._held.configuration.members} - {self.config.node_id}
+        return await self.recovery.open_journal(opened, peers, members, applied, meet_peers=meet)
 
     def _known_peers(self) -> dict[str, str]:
         """Where the other members were last known to be, before the log is read."""

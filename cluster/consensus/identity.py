@@ -162,7 +162,8 @@ def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
     if strangers:
         raise IdentityError(
             f"{data_dir} has no node.json but is not empty (it holds {', '.join(strangers[:3])}). "
-            "Choose an empty directory, or set them aside with `raftflow node rebuild DIR`."
+            "Choose an empty directory, or restore node.json; if it is lost, and while all other "
+            "nodes run: `raftflow node rebuild DIR`."
         )
     if not cluster_id:
         raise IdentityError(

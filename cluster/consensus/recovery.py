@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
@@ -128,12 +128,15 @@ class Recovery:
     async def open_journal(
         self,
         opened: Callable[[], Journal],
-        peers: Mapping[str, str],
+        peers: Collection[str],
+        members: Collection[str],
         applied: Point,
         *,
         meet_peers: Callable[[], Awaitable[None]],
     ) -> Journal:
-        """Open it, repaired if that is needed and there is anybody to ask. Raises JournalError."""
+        """Open it, repaired if that is needed and there is anybody to ask. All `peers` are asked;
+        only `members` are waited for: the setting may name one that was removed long ago. Raises
+        JournalError."""
         try:
             journal = await asyncio.to_thread(opened)
         except JournalDamaged as damage:
@@ -142,13 +145,13 @@ class Recovery:
             log.error("repair_started", reason=str(damage))
             await meet_peers()
             self._client = RepairClient(self._channel, self._server, peers)
-            await self._client.run(repair(self._job(peers, applied)))
+            await self._client.run(repair(self._job(members or peers, applied)))
             journal = await asyncio.to_thread(opened)
             log.info("repair_finished", last_index=journal.last_index)
         self._server.journal = journal
         return journal
 
-    def _job(self, peers: Mapping[str, str], applied: Point) -> RepairJob:
+    def _job(self, peers: Collection[str], applied: Point) -> RepairJob:
         def surveyed(survey: Survey) -> None:
             self._server.survey = survey
 

@@ -13,7 +13,7 @@ from raftflow.cluster.consensus.identity import (
 )
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
-from raftflow.cluster.rebuild import plan_rebuild, rebuild_directory
+from raftflow.cluster.rebuild import Needed, plan_rebuild, rebuild_directory
 from raftflow.raftlog.disk import OsDisk
 
 
@@ -114,3 +114,19 @@ def test_an_interrupted_one_is_repeated(tmp_path: Path) -> None:
     plan = plan_rebuild(tmp_path)
     rebuild_directory(plan)
     claim_directory(str(tmp_path), cluster_id="shop", node_id="n1").lock.release()
+
+
+def test_not_while_the_others_are_no_majority(tmp_path: Path) -> None:
+    born(tmp_path, "n1", "n2", "n3")
+    plan_rebuild(tmp_path).require_majority()
+    membership = MembershipFile.open(str(tmp_path / "raft"), OsDisk())
+    assert membership.held is not None
+    configuration = membership.held.configuration
+    membership.store(Held(8, configuration.put(Member("n2", "n2:1", voter=False))))
+    with pytest.raises(Needed, match="wait until n2 votes"):
+        plan_rebuild(tmp_path).require_majority()
+    membership.store(Held(9, configuration.without("n2")))
+    with pytest.raises(Needed, match="raftflow node add"):
+        plan_rebuild(tmp_path).require_majority()
+    membership.store(Held(10, configuration.without("n2").without("n3")))
+    plan_rebuild(tmp_path).require_majority()  # the last one may: it was asked

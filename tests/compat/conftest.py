@@ -97,7 +97,7 @@ def through(cluster: DevCluster, workers: list[workflowd.Worker]) -> Callable[[]
 def ended(through: Callable[[], workflowd.Worker]) -> Callable[..., dict]:
     """The run once it is closed, as some node tells it."""
 
-    def wait(workflow_id: str, run_id: str = "", timeout: float = 30.0) -> dict:
+    def wait(workflow_id: str, run_id: str = "", timeout: float = 120.0) -> dict:
         def closed() -> dict | None:
             run = through().describe(workflow_id, run_id)
             return run if "closed_at" in run and _last(run, run_id) else None

@@ -54,7 +54,7 @@ def test_everything_across_a_killed_leader(
             open_still = "closed_at" not in run or run["status"] == "CONTINUED_AS_NEW"
             return None if open_still else run
 
-        return wait_for(f"{workflow_id} closed", closed, timeout=40)
+        return wait_for(f"{workflow_id} closed", closed)
 
     for n in range(4):
         assert json.loads(end(f"lost/saga-{n}")["output"])["sent"] == "sent 1"

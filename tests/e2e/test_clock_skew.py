@@ -15,7 +15,7 @@ from tests.jepsen.hosts.shim import Control, build
 pytestmark = pytest.mark.cluster
 
 NAP_S = 3.0  # of the workflow Sleeper
-LATE_S = 4.0
+LATE_S = 20.0
 
 
 def shifted(cluster: DevCluster, node_id: str, shim: Path, hours: float) -> subprocess.Popen[bytes]:
@@ -48,7 +48,6 @@ def test_timers_keep_time_when_the_first_leader_is_an_hour_ahead(tmp_path: Path)
                 wait_for(
                     "n1 has handed leadership over",
                     lambda: (cluster.health("n1") or {}).get("role") == "follower",
-                    timeout=15,
                 )
                 third = nap(cluster, "after")
                 assert worker.output() == ""
@@ -73,7 +72,7 @@ def make_leader(cluster: DevCluster, node_id: str) -> None:
             return now == node_id
         return True
 
-    wait_for(f"{node_id} leads", leads, timeout=60)
+    wait_for(f"{node_id} leads", leads)
 
 
 def nap(cluster: DevCluster, workflow_id: str) -> float:

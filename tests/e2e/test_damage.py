@@ -42,7 +42,7 @@ def victim(cluster: DevCluster) -> tuple[str, list[Path]]:
 def start_alone(cluster: DevCluster, node_id: str) -> subprocess.CompletedProcess[str]:
     """Start the node by its own command line, as `dev` does, and return how it ended."""
     arguments = cluster.serve_command(node_id)
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=90, check=False)
 
 
 def flip_in_the_middle(path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_row_that_was_taken_away_is_found_and_shown(tmp_path: Path) -> None:
             findings = told(cluster, other)["findings"]
             return [each for each in findings if "w17" in each["problem"]]
 
-        [finding] = wait_for("the doctor shows it", shown, timeout=30)
+        [finding] = wait_for("the doctor shows it", shown)
         assert finding["severity"] == "problem"
         assert finding["node"] == node_id
         assert run_id in finding["problem"]

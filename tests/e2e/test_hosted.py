@@ -19,7 +19,7 @@ def test_the_saga_parks_without_a_worker_and_completes_with_activities_alone(
         steps = [(step["step_name"], step["status"]) for step in run["steps"]]
         return steps == [("reserve", "SCHEDULED")] and run["status"] == "WAITING"
 
-    wait_for("the saga waits for a worker", parked, timeout=5)
+    wait_for("the saga waits for a worker", parked)
     cluster.kill(cluster.leader())
     worker = Worker([cluster.http(node) for node in cluster.followers()])
     for name in ("reserve", "charge", "ship"):

@@ -313,7 +313,7 @@ def snapshot_of_the_running(node: Process, copy: Path, *, told: Process) -> None
         seen = json.loads((told.data / "peers.json").read_text())["peers"]
         return int(seen[node.id][-1]["boots"])
 
-    wait_for("the count goes on", lambda: seen() > copied, timeout=30.0)
+    wait_for("the count goes on", lambda: seen() > copied)
 
 
 def test_two_empty_disks_of_three_do_not_make_a_new_cluster(three: Nodes) -> None:

@@ -23,7 +23,7 @@ PORT_BASES = (8233, 7233, 9233, 9090)
 PROGRAM = (sys.executable, "-m", "raftflow.cluster.cli.main")
 
 
-def wait_for(what: str, condition: Callable[[], Any], *, timeout: float = 30.0) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], *, timeout: float = 120.0) -> Any:
     """Return the first true value of ``condition``; fail with ``what`` after ``timeout`` s."""
     deadline = time.monotonic() + timeout
     while True:
@@ -118,7 +118,7 @@ class DevCluster:
     offset: int = 0
     process: subprocess.Popen[str] | None = None
 
-    def start(self, *, timeout: float = 40.0) -> None:
+    def start(self, *, timeout: float = 120.0) -> None:
         self.offset = self.offset or free_offset(self.nodes)
         self.directory.mkdir(parents=True, exist_ok=True)
         output = (self.directory / "dev.out").open("a")
@@ -197,7 +197,7 @@ class DevCluster:
             return None
         return answer
 
-    def leader(self, *, other_than: str = "", timeout: float = 20.0) -> str:
+    def leader(self, *, other_than: str = "", timeout: float = 90.0) -> str:
         """The node that itself says that it leads."""
 
         def found() -> str | None:
@@ -277,7 +277,7 @@ class DevCluster:
         return answer
 
     def wait_status(
-        self, node_id: str, workflow_id: str, *statuses: str, timeout: float = 40.0
+        self, node_id: str, workflow_id: str, *statuses: str, timeout: float = 120.0
     ) -> dict[str, Any]:
         last: dict[str, Any] = {}
 

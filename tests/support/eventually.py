@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def eventually(
-    condition: Callable[[], T], what: str = "", *, within_s: float = 10.0, every_s: float = 0.005
+    condition: Callable[[], T], what: str = "", *, within_s: float = 60.0, every_s: float = 0.005
 ) -> T:
     """The first true value of `condition`."""
     loop = asyncio.get_running_loop()

@@ -99,7 +99,7 @@ class MixedCluster:
                 process.kill()
             process.wait()
 
-    def ended(self, node_id: str, *, timeout: float = 20.0) -> int:
+    def ended(self, node_id: str, *, timeout: float = 90.0) -> int:
         """The exit status of a node that stops by itself."""
         return self.processes[node_id].wait(timeout)
 

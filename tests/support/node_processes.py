@@ -66,7 +66,7 @@ class Process:
         self.process = None
         return status
 
-    def ended(self, *, timeout: float = 20.0) -> tuple[int, str]:
+    def ended(self, *, timeout: float = 90.0) -> tuple[int, str]:
         """The exit status of a process that ends by itself, and its last line."""
         assert self.process is not None
         status = self.process.wait(timeout)
@@ -130,7 +130,7 @@ class Nodes:
         found: str = wait_for("a node leads", lambda: (self.state() or {}).get("leader"))
         return found
 
-    def wait_settled(self, *voters: str, timeout: float = 40.0) -> None:
+    def wait_settled(self, *voters: str, timeout: float = 120.0) -> None:
         """These vote and nobody else is a member; nothing is under way, every disk is recorded."""
 
         def settled() -> bool:

@@ -355,6 +355,9 @@ class SingleNode:
 
     # ---- consensus, clock ---------------------------------------------------------------------
 
+    waiting_for = ""
+    no_vote = ""
+
     @property
     def channel(self) -> SingleNode:
         return self
@@ -404,10 +407,6 @@ class SingleNode:
     async def remove(self, member_id: str) -> int:
         self.check()
         return self.harness.index
-
-    @property
-    def recovery(self) -> SimpleNamespace:
-        return SimpleNamespace(waiting_for="")
 
     def wall_ms(self) -> int:
         return self.harness.time_ms

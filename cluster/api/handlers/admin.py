@@ -73,14 +73,17 @@ def readiness(node: NodeServices) -> dict[str, Any]:
     status = node.consensus.status()
     lag = max(0, status.heard_commit_index - node.replica.applied_index)
     leader = leader_of(node)
-    ready = leader is not None and lag <= READY_LAG
-    state: dict[str, Any] = {"ready": ready, "leader": leader, "lag": lag}
-    if not ready:
-        state["error"] = (
-            "no leader is known" if leader is None else f"{lag} entries are not applied yet"
-        )
-        if waiting_for := node.consensus.recovery.waiting_for:
-            state["error"] += f"; {waiting_for}"
+    waits = f"; {node.consensus.waiting_for}" if node.consensus.waiting_for else ""
+    if leader is None:
+        error = "no leader is known" + waits
+    elif lag > READY_LAG:
+        error = f"{lag} entries are not applied yet" + waits
+    else:
+        # Whoever waits for this takes the next node down then: the majority must not need it.
+        error = node.consensus.no_vote
+    state: dict[str, Any] = {"ready": not error, "leader": leader, "lag": lag}
+    if error:
+        state |= {"error": error}
         state |= {"code": "UNAVAILABLE", "reason": "UNAVAILABLE", "maybe_applied": False}
     return state
 
@@ -154,7 +157,8 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
-        "repair": node.consensus.recovery.waiting_for or None,
+        "repair": node.consensus.waiting_for or None,
+        "no_vote": node.consensus.no_vote or None,
     }
     if status.leader == node.config.node_id:
         followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
@@ -251,6 +255,7 @@ def _row(
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),
         "repair": report.get("repair"),
+        "no_vote": report.get("no_vote"),
         "connected": bool(info.connected),
     }
 

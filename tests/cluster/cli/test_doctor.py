@@ -148,3 +148,30 @@ def test_a_setting_that_is_not_the_membership() -> None:
     assert "names n4, which is no member" in finding.problem
     assert "has n2 at 10.0.0.9:9233, but it is at 10.0.0.2:9233" in finding.problem
     assert finding.next.endswith("--peers n1=10.0.0.1:9233,n2=10.0.0.2:9233,n3=10.0.0.3:9233")
+
+
+def test_a_learner_that_never_started_can_be_taken_back() -> None:
+    learner = silent("n4") | {"member": "learner"}
+    voters = [node(each, member="voter") for each in ("n1", "n2", "n3")]
+    finding = only(told(*voters, learner))
+    assert (finding.severity, finding.node) == ("problem", "n4")
+    assert "`raftflow node remove n4`" in finding.next
+
+
+def test_a_node_without_a_vote_is_waited_for() -> None:
+    learner = node("n2", member="learner", no_vote="it is a learner")
+    finding = only(told(node("n1"), learner, node("n3")))
+    assert (finding.severity, finding.node) == ("advice", "n2")
+    assert "stop no other node" in finding.next
+
+
+def test_why_nobody_leads_although_all_answer() -> None:
+    """n2 was still a learner when n3 was rebuilt: of the voters n1 and n3 one knows nothing."""
+    rows = [
+        node("n1", member="voter"),
+        node("n2", member="learner", no_vote="it is a learner"),
+        node("n3", member="voter", no_vote="its disk is new"),
+    ]
+    finding = told(*rows, leader=None)[0]
+    assert "2 of 2 answer" in finding.problem
+    assert "n3 cannot vote" in finding.next

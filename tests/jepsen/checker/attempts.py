@@ -8,7 +8,7 @@ from itertools import pairwise
 from tests.jepsen.checker.events import final_events, step_results
 from tests.jepsen.checker.leases import leases_of
 from tests.jepsen.checker.verdict import Verdict, shown, verdict
-from tests.jepsen.history import Call
+from tests.jepsen.history import FAIL, Call
 
 MS = 1_000_000
 SLACK_NS = 100 * MS
@@ -32,7 +32,9 @@ def check_attempts(calls: Sequence[Call], *, max_attempts: int, first_backoff_ms
                     f"{name}: attempt {earlier.attempt} failed, the next is {later.attempt}"
                 )
             pause_ns = first_backoff_ms * 2 ** (earlier.attempt - 1) * MS
-            begun = min(call.start_ns for call in rejected)
+            # One whose outcome is unknown may be what failed it; then the others repeat that.
+            tried = [c for c in earlier.completions if c.kind != FAIL and "error" in c.arguments]
+            begun = min(call.start_ns for call in tried)
             if later.taken.end_ns < begun + pause_ns - SLACK_NS:
                 errors.append(f"{name}: no pause of {pause_ns // MS} ms: {shown(later.taken)}")
         most = max(most, held[-1].attempt)

@@ -80,6 +80,8 @@ class SimLink:
 class SimConsensus:
     """What the parts above ask of consensus. A process that ended leads nobody."""
 
+    waiting_for = ""  # a node that is being repaired serves nothing here
+
     def __init__(self, node: FlowNode) -> None:
         self._node = node
         self.channel = PeerChannel()

@@ -110,6 +110,14 @@ async def test_readiness(tmp_path: Path, leader: str, silence_s: float | None, r
     assert ("error" in state) is not ready
 
 
+async def test_a_node_without_a_vote_is_not_ready(tmp_path: Path) -> None:
+    class Learner(SingleNode):
+        no_vote = "it is a learner"
+
+    state = admin.readiness(services(Learner(), config_for((1, 2, 3), tmp_path)))
+    assert (state["ready"], state["error"]) == (False, "it is a learner")
+
+
 @pytest.mark.parametrize(
     ("node_id", "raft", "said"),
     [
