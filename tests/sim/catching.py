@@ -25,9 +25,9 @@ def killers(name: str, *, seeds: int = SEEDS, flow_seeds: int = FLOW_SEEDS) -> I
     flow = mutant in FLOW_MUTANTS
     if not flow:
         yield from _by_scenarios(mutant)
-    yield from _by_seeds(mutant, flow_seeds if flow else seeds, engine=flow)
     if mutant.test:
         yield from _by_test(mutant)
+    yield from _by_seeds(mutant, flow_seeds if flow else seeds, engine=flow)
 
 
 def killer(name: str) -> str | None:

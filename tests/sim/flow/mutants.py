@@ -66,13 +66,15 @@ CHECKERS = {
 }
 
 
-def _add(row: int, name: str, target: Any, attribute: str, replacement: Any) -> None:
-    FLOW_MUTANTS.append(Mutant(name, row, target, attribute, replacement, layer=RULES[row]))
+def _add(
+    row: int, name: str, target: Any, attribute: str, replacement: Any, test: str = ""
+) -> None:
+    FLOW_MUTANTS.append(Mutant(name, row, target, attribute, replacement, test, RULES[row]))
 
 
-def mutant(row: int, target: Any, attribute: str) -> Callable[[Any], Any]:
+def mutant(row: int, target: Any, attribute: str, *, test: str = "") -> Callable[[Any], Any]:
     def register(replacement: Any) -> Any:
-        _add(row, replacement.__name__, target, attribute, replacement)
+        _add(row, replacement.__name__, target, attribute, replacement, test)
         return replacement
 
     return register
@@ -171,7 +173,7 @@ def a_result_wakes_nobody(rec: Any, run: Any, body: Any) -> None:
 original_completed = moves.OF_RUN[ev.StepCompleted]
 
 
-@mutant(3, moves, "_under_pressure")
+@mutant(3, moves, "_under_pressure", test="tests/engine/decide/test_decision.py")
 def the_wake_is_forgotten_after_the_flush(rec: Any, run: Any, made: Any) -> None:
     waited = bool(run.arrivals)
     original_under_pressure(rec, run, made)
