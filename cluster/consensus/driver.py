@@ -260,14 +260,9 @@ class Consensus:
     @property
     def no_vote(self) -> str:
         """Why this node counts in no majority at present; empty when it does."""
-        if self.recovery.waiting_for:
-            return self.recovery.waiting_for
-        own = self.configuration.find(self.config.node_id)
-        if own is None:
-            return "it is no member"
-        if own.incarnation not in ("", self.incarnation):
-            return "its disk is another than the members know: a leader has to take it in again"
-        return "" if own.voter else "it is a learner: it votes once it has caught up"
+        return self.recovery.waiting_for or outcast.no_vote(
+            self.configuration, self.config.node_id, self.incarnation
+        )
 
     def on_members(self, callback: Callable[[Configuration], None]) -> None:
         """Called with the configuration in force: at the start, when it changes, and when it is

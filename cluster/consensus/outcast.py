@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from raftflow.cluster.consensus.configurations import Held
+from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.durable import replace_durably, sync_directory
 
@@ -19,6 +20,16 @@ PATIENCE_S = 1.5
 
 class Outcast(Exception):
     """To start this node again as it is changes nothing."""
+
+
+def no_vote(configuration: Configuration, node_id: str, incarnation: str) -> str:
+    """Why this node, on this disk, counts in no majority; empty when it does."""
+    own = configuration.find(node_id)
+    if own is None:
+        return "it is no member"
+    if own.incarnation not in ("", incarnation):
+        return "its disk is another than the members know: a leader has to take it in again"
+    return "" if own.voter else "it is a learner: it votes once it has caught up"
 
 
 class Standing:

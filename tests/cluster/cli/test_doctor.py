@@ -180,5 +180,5 @@ def test_why_nobody_leads_although_all_answer() -> None:
         node("n3", member="voter", no_vote="its disk is new"),
     ]
     finding = only(told(*rows, leader=None))
-    assert "2 of 2 answer" in finding.problem
+    assert "2 of 2 voters answer" in finding.problem
     assert "n3 cannot vote" in finding.next
