@@ -1,10 +1,14 @@
-"""Tasks that run beside the calls for as long as the node does."""
+"""Tasks that run beside the calls for as long as the node does, and their work in threads."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Fatal = Callable[[BaseException], NoReturn]
 
@@ -30,3 +34,21 @@ async def end(*tasks: asyncio.Future[Any] | None) -> None:
     for task in begun:
         task.cancel()
     await asyncio.gather(*begun, return_exceptions=True)
+
+
+async def in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Like `asyncio.to_thread`, but a cancellation is heard only when the thread has finished.
+
+    A thread cannot be stopped. One that is left behind goes on with files which its task closes, or
+    which the next one that takes the same lock writes, too.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({running})
+        if not running.cancelled():
+            running.exception()  # Nobody is left to hear of it.
+        raise

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from raftflow.cluster.background import in_thread
 from raftflow.cluster.damage import Part
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store import CorruptRecord, StoreDamaged
@@ -76,7 +77,7 @@ class Scrub:
             try:
                 await self._read(part, steps)
             finally:
-                await asyncio.to_thread(_close, steps)
+                await in_thread(_close, steps)
         except (JournalDamaged, StoreDamaged, CorruptRecord) as error:
             self._metrics.scrub_findings.labels(part.value).inc()
             log.critical("scrub_found", part=part.value, reason=str(error))
@@ -86,7 +87,7 @@ class Scrub:
 
     async def _read(self, part: Part, steps: Iterator[int]) -> None:
         began, total = time.monotonic(), 0
-        while (size := await asyncio.to_thread(next, steps, None)) is not None:
+        while (size := await in_thread(next, steps, None)) is not None:
             self._metrics.scrub_bytes.labels(part.value).inc(size)
             total += size
             ahead = total / self._settings.bytes_per_second - (time.monotonic() - began)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from raftflow.cluster.background import end, spawn
+from raftflow.cluster.background import end, in_thread, spawn
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.identity import Identity, write_identity
 from raftflow.cluster.consensus.ledger import PeerLedger
@@ -56,7 +56,7 @@ class BootCount:
             await asyncio.sleep(self._period_s)
             self._identity = replace(self._identity, boots=self._identity.boots + 1)
             # On this disk first: nobody may have seen more than it can come back with.
-            await asyncio.to_thread(write_identity, self._data_dir, self._identity)
+            await in_thread(write_identity, self._data_dir, self._identity)
             self._mesh.count_boots(self._identity.boots)
             for peer, hello in list(self._mesh.known.items()):
                 if hello.boots > 0:  # releases before 0.3 do not listen

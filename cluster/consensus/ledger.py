@@ -14,6 +14,7 @@ from dataclasses import asdict
 
 import structlog
 
+from raftflow.cluster.background import in_thread
 from raftflow.cluster.consensus.handshake import (
     STALE_DATA,
     Boot,
@@ -93,7 +94,7 @@ class PeerLedger:
             if self._durable == self._boots:
                 return
             boots = dict(self._boots)
-            await asyncio.to_thread(replace_durably, self._path, _encode(boots))
+            await in_thread(replace_durably, self._path, _encode(boots))
             self._durable = boots
 
 

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 import structlog
 
-from raftflow.cluster.background import end, spawn
+from raftflow.cluster.background import end, in_thread, spawn
 from raftflow.cluster.consensus import membership_file, repair_exchange
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError
 from raftflow.cluster.consensus.configurations import Held
@@ -138,7 +138,7 @@ class Recovery:
         only `members` are waited for: the setting may name one that was removed long ago. Raises
         JournalError."""
         try:
-            journal = await asyncio.to_thread(opened)
+            journal = await in_thread(opened)
         except JournalDamaged as damage:
             if not peers:
                 raise
@@ -146,7 +146,7 @@ class Recovery:
             await meet_peers()
             self._client = RepairClient(self._channel, self._server, peers)
             await self._client.run(repair(self._job(members or peers, applied)))
-            journal = await asyncio.to_thread(opened)
+            journal = await in_thread(opened)
             log.info("repair_finished", last_index=journal.last_index)
         self._server.journal = journal
         return journal
@@ -223,7 +223,7 @@ class Recovery:
                 with suppress(Unavailable):
                     index = await driver.read_index(timeout_ms=_READ_INDEX_MS)
             elif core.covers(index):
-                await asyncio.to_thread(abstaining.clear, self._disk, self._directory)
+                await in_thread(abstaining.clear, self._disk, self._directory)
                 core.abstaining = False
                 log.info("node_abstains_no_more", index=index)
 

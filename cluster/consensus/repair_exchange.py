@@ -15,6 +15,7 @@ from typing import TypeVar
 import structlog
 from google.protobuf.message import DecodeError
 
+from raftflow.cluster.background import in_thread
 from raftflow.cluster.consensus import membership
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.consensus.configurations import Held
@@ -110,7 +111,7 @@ class RepairClient:
         began, told_at = loop.time(), -_TELL_EVERY_S
         answer: Answer = None
         while True:
-            step = await asyncio.to_thread(self._advance, steps, answer)
+            step = await in_thread(self._advance, steps, answer)
             if isinstance(step, bool):
                 self.waiting_for = ""
                 return step

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import structlog
 
-from raftflow.cluster.background import end
+from raftflow.cluster.background import end, in_thread
 from raftflow.cluster.consensus.channel import PeerChannel, PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.consensus.types import SnapshotManifest
 from raftflow.cluster.durable import sync_directory
@@ -263,10 +263,10 @@ class SnapshotFetcher:
             self._installing = False
         log.info("snapshot_installed", snapshot_id=manifest.snapshot_id, index=manifest.index)
         self._channel.notify(leader, _DONE, manifest.snapshot_id.encode())
-        await asyncio.to_thread(shutil.rmtree, self._directory, True)
+        await in_thread(shutil.rmtree, self._directory, True)
 
     async def _download(self, leader: str, manifest: SnapshotManifest) -> str:
-        part = await asyncio.to_thread(_prepare, self._directory, manifest)
+        part = await in_thread(_prepare, self._directory, manifest)
         offset = await asyncio.to_thread(os.path.getsize, part)
         log.info(
             "snapshot_fetch_started",
@@ -283,9 +283,9 @@ class SnapshotFetcher:
                 data = await self._channel.call(leader, _READ, request, timeout_ms=_READ_TIMEOUT_MS)
                 if len(data) != wanted:
                     raise SnapshotDamaged(f"asked for {wanted} bytes, got {len(data)}")
-                await asyncio.to_thread(file.write, data)
+                await in_thread(file.write, data)
                 offset += len(data)
-        return await asyncio.to_thread(_verify, part, manifest)
+        return await in_thread(_verify, part, manifest)
 
 
 class SnapshotDamaged(Exception):

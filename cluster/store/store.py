@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from raftflow.cluster.background import in_thread
 from raftflow.cluster.store import audit, copies, duties, lists
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
@@ -281,7 +282,7 @@ class Store:
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._readers.close)
         try:
-            await asyncio.to_thread(copies.swap, path, self.path)
+            await in_thread(copies.swap, path, self.path)
         except OSError as error:
             raise self._fail(copies.swap_failed(self.path, error)) from error
         await self._start()
@@ -291,7 +292,7 @@ class Store:
     # ---- inside ---------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        db = await asyncio.to_thread(prepare, self.path)
+        db = await in_thread(prepare, self.path)
         try:
             self.written = applied_state(db)
             self.catalog = duties.catalog(self.path, db)

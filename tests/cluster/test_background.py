@@ -1,9 +1,12 @@
 """A background task may be cancelled, and may not fail unnoticed."""
 
 import asyncio
+import threading
 from typing import NoReturn
 
-from raftflow.cluster.background import end, spawn
+import pytest
+
+from raftflow.cluster.background import end, in_thread, spawn
 
 
 async def test_a_failure_is_fatal_and_a_cancellation_is_not() -> None:
@@ -47,3 +50,24 @@ async def test_what_is_ended_has_ended() -> None:
     await end(task, None)
     assert ended == [True]
     assert task.cancelled()
+
+
+async def test_a_cancellation_waits_for_the_thread() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    done: list[bool] = []
+
+    def work() -> None:
+        begun.set()
+        go_on.wait(60)
+        done.append(True)
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(begun.wait, 60)
+    for _ in range(3):  # however often it is asked
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done == [True]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,29 @@ async def test_it_keeps_its_rate_and_can_be_switched_off(data_dir: Path) -> None
     read = value(metrics, "workflowd_scrub_bytes_total", part="log")
     # A burst of a quarter of a second, and one step of a segment on top.
     assert read <= (time.monotonic() - began + 0.25) * 40_000 + 20_000
+
+
+async def test_it_may_be_stopped_in_the_middle_of_a_read(data_dir: Path) -> None:
+    reading = threading.Event()
+
+    class Slow(Scrub):
+        def _log_steps(self) -> Iterator[int]:
+            try:
+                while True:
+                    reading.set()
+                    time.sleep(0.02)
+                    yield 1
+            finally:
+                reading.clear()
+
+    found: list[tuple[Part, str]] = []
+    whole, metrics = scrub(data_dir, found)
+    made = Slow(
+        data_dir=data_dir, settings=FAST, metrics=metrics, lag_ms=whole._lag_ms, found=whole._found
+    )
+    task = asyncio.create_task(made.run())
+    await asyncio.to_thread(reading.wait, 60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not reading.is_set(), "its steps were closed"

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +11,7 @@ from peers import hello_of
 
 from raftflow.cluster.consensus.handshake import Boot, HandshakeError, Hello
 from raftflow.cluster.consensus.ledger import PeerLedger
+from raftflow.cluster.durable import replace_durably
 
 
 def boot(number: int, *, boot_id: str = "", incarnation: str = "disk-a") -> Hello:
@@ -85,3 +89,26 @@ async def test_a_node_that_is_known_by_another_disk_counts_by_that(tmp_path: Pat
     assert ledger.note(boot(1))
     await ledger.written()
     assert PeerLedger.open(str(tmp_path)).first_seen == {"n1": "old", "n2": "disk-a"}
+
+
+async def test_a_write_that_nobody_waits_for_any_more_does_not_meet_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, writing = threading.Event(), threading.Lock()
+
+    def slowly(path: str, content: bytes) -> None:
+        assert writing.acquire(blocking=False), "two write the same file at once"
+        begun.set()
+        time.sleep(0.02)
+        replace_durably(path, content)
+        writing.release()
+
+    monkeypatch.setattr("raftflow.cluster.consensus.ledger.replace_durably", slowly)
+    ledger = PeerLedger.open(str(tmp_path))
+    ledger.note(boot(1))
+    given_up = asyncio.create_task(ledger.written())
+    await asyncio.to_thread(begun.wait, 60)
+    given_up.cancel()
+    ledger.note(boot(2))
+    await ledger.written()
+    assert PeerLedger.open(str(tmp_path)).newest("n2") == boot(2).boot
