@@ -66,5 +66,8 @@ class BootCount:
         hello = self._mesh.known.get(peer)
         if hello is not None and len(payload) == _COUNT.size:
             self._ledger.note(replace(hello, boots=_COUNT.unpack(payload)[0]))
-            await self._ledger.written()
+            try:
+                await self._ledger.written()
+            except OSError as error:
+                self._fatal(error)  # Rule 8; the channel would only log it.
         return b""

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+import pytest
 from eventually import eventually
 from peers import hello_of, start_peer
 from ports import free_ports
@@ -79,5 +82,34 @@ async def test_a_disk_that_fails_ends_the_node(tmp_path: Path) -> None:
     count.start()
     try:
         assert isinstance(await asyncio.wait_for(ended, 5), FileNotFoundError)
+    finally:
+        await peer.mesh.stop()
+
+
+async def test_a_disk_that_fails_while_a_peer_counts_ends_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = str(tmp_path / "n1")
+    claim = claim_directory(directory, cluster_id="test", node_id="n1")
+    claim.lock.release()
+    peer = await start_peer("n1", dict(zip(("n1", "n2"), free_ports(2), strict=True)))
+    ended: list[BaseException] = []
+    count = BootCount(
+        data_dir=directory,
+        identity=claim.identity,
+        mesh=peer.mesh,
+        channel=peer.channel,
+        ledger=PeerLedger.open(directory),
+        fatal=ended.append,  # type: ignore[arg-type]
+    )
+    try:
+        peer.mesh.known["n2"] = replace(hello_of("n2"), boots=1)
+
+        def fails(_path: str, _content: bytes) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr("raftflow.cluster.consensus.ledger.replace_durably", fails)
+        await count._on_count("n2", struct.pack("<Q", 2))
+        assert [error.errno for error in ended if isinstance(error, OSError)] == [errno.EIO]
     finally:
         await peer.mesh.stop()
