@@ -14,7 +14,7 @@ import os
 import secrets
 from dataclasses import asdict, dataclass, replace
 
-from raftflow.cluster.durable import replace_durably
+from raftflow.cluster.durable import replace_durably, sync_directory
 from raftflow.raftlog.disk import OsDisk
 
 FORMAT_VERSION = 1
@@ -177,4 +177,6 @@ def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
         incarnation=secrets.token_hex(16),
     )
     write_identity(data_dir, identity)
+    # Whoever made the directory may not have synced its name.
+    sync_directory(os.path.dirname(os.path.abspath(data_dir)))
     return identity
