@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -45,6 +45,8 @@ MOST_BEHIND = 1_000
 _BEHIND_PAUSE_S = 0.1
 # A completion is answered without its eager tasks when this node learns of them later than that.
 _EAGER_WAIT_S = 1.0
+
+Delivered = dict[str, list[DeliverTask]]  # by poll
 
 DECISION = node_pb2.Poll.KIND_DECISION
 ACTIVITY = node_pb2.Poll.KIND_ACTIVITY
@@ -147,9 +149,7 @@ class Dispatch:
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         """Give back a task that could not be handed over; it counts no attempt."""
         command = ReturnTask(namespace=namespace, workflow_id=workflow_id, token=token)
-        task = asyncio.create_task(self._return(command), name="return-task")
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._beside(self._return(command), name="return-task")
 
     async def heartbeat(
         self,
@@ -187,12 +187,19 @@ class Dispatch:
     # ---- what reaches us from apply and from elections ----------------------------------------
 
     def on_applied(self, applied: Applied, _batch: Batch) -> None:
-        delivered: dict[str, list[DeliverTask]] = {}
+        delivered: Delivered = {}
         for effect in applied.effects:
             if isinstance(effect, DeliverTask) and effect.node == self._node_id:
                 delivered.setdefault(effect.poll_id, []).append(effect)
-        for poll_id, effects in delivered.items():
-            self._deliver(poll_id, effects)
+        if not delivered:
+            return
+        heard = self._consensus.heard_commit_index
+        if self._replica.applied_index < heard and self._consensus.role is not Role.LEADER:
+            # Catching up. What follows may take the grant back, since nobody could know that it
+            # would arrive; whoever has a task handed over twice runs it twice.
+            self._beside(self._deliver_settled(heard, delivered), name="deliver-settled")
+        else:
+            self._deliver_all(delivered)
 
     def on_role(self, _role: Role, _term: int, _leader: str | None) -> None:
         """Who begins to lead knows no demand, also when it has led before: announce all of it."""
@@ -277,6 +284,23 @@ class Dispatch:
         if self._added.pop(poll_id, None) is None and not parked.future.done():
             self._withdrawn.append(poll_id)
             self._schedule_announcement()
+
+    def _beside(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _deliver_settled(self, index: int, delivered: Delivered) -> None:
+        """Hand over what is still granted once all that was known to be committed is applied."""
+        try:
+            await self._replica.wait_applied(index, timeout_ms=self._lease_ms)
+        except TimeoutError:
+            return  # Their leases and deadlines have run out.
+        self._deliver_all(delivered)
+
+    def _deliver_all(self, delivered: Delivered) -> None:
+        for poll_id, effects in delivered.items():
+            self._deliver(poll_id, effects)
 
     def _deliver(self, poll_id: str, effects: list[DeliverTask]) -> None:
         if not poll_id.startswith(self._life):

@@ -101,6 +101,11 @@ class FakeNode:
         return reply
 
     # replica and forwarder
+    async def wait_applied(self, index: int, *, timeout_ms: int) -> None:
+        async with asyncio.timeout(timeout_ms / 1_000):
+            while self.applied_index < index:
+                await asyncio.sleep(0)
+
     def hot_run(self, key: RunKey) -> Run | None:
         return self.run
 
@@ -197,6 +202,25 @@ async def test_a_node_that_is_far_behind_asks_for_no_work() -> None:
     assert len(node.demands[0][1].parked) == 2
     for poll in polls:
         poll.cancel()
+
+
+async def test_a_node_that_catches_up_hands_over_what_is_granted_in_the_end() -> None:
+    """It was silent, so the leader took the first grant back: that entry is known, not applied."""
+    node = FakeNode()
+    first, second = node.poll(), node.poll()
+    await until(lambda: sum(len(demand.parked) for _, demand in node.demands) == 2)
+    polls = [poll.poll_id for _, demand in node.demands for poll in demand.parked]
+    node.heard_commit_index = node.applied_index + 2
+    node.grant(polls[0], token="taken back")
+    node.applied_index += 1
+    node.grant(polls[1])
+    await asyncio.sleep(0.01)
+    assert not first.done()
+    assert not second.done()
+    node.applied_index += 1
+    assert [task.token for task in await second] == ["token"]
+    assert not first.done()
+    first.cancel()
 
 
 async def test_what_could_not_be_announced_is_announced_when_the_peer_is_up() -> None:
