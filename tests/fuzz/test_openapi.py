@@ -51,7 +51,7 @@ DEPENDS = {
     "PAYLOAD_TOO_LARGE",
 }
 # A schema counts characters, and does not know what was given out.
-UNSAID = ("bytes", "cursor is not one that a page gave out")
+UNSAID = ("bytes", "cursor is not one that a page gave out", "raft: ")
 LATER = {"UNAVAILABLE", "MAYBE_APPLIED"}
 POLLS = {route.name for _, methods in templates() for route in methods.values() if route.polls}
 
