@@ -79,6 +79,21 @@ class Base:
     def mine(self, history: Sequence[Op]) -> list[Call]:
         return calls(of_workload(history, self.name))
 
+    def storyteller(
+        self, run: Run, name: str, per_second: float, story: Callable[[str, Client], None]
+    ) -> Callable[[], None]:
+        """A thread whose client plays one story after the other, each about a key of its own."""
+        client = self.client(run, name)
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            story(f"{self.name}/{run.seed}/{name.removeprefix('client')}/{turns}", client)
+            self.pace(run, client, per_second)
+
+        return loop(run, turn)
+
     def pace(self, run: Run, client: Client, per_second: float) -> bool:
         """Wait for the next turn of a loop with so many turns a second; False: the run ends."""
         rate = per_second * run.rate

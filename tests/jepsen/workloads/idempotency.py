@@ -12,7 +12,7 @@ from tests.jepsen.checker.verdict import Verdict, substance
 from tests.jepsen.client import Client
 from tests.jepsen.context import Run
 from tests.jepsen.history import Op
-from tests.jepsen.workloads.base import Base, loop, read_everywhere
+from tests.jepsen.workloads.base import Base, read_everywhere
 
 TYPE = "JepsenOnce"
 THREADS = 2
@@ -26,19 +26,10 @@ class Idempotency(Base):
     _signalled: list[str] = field(default_factory=list)
 
     def threads(self, run: Run) -> list[Callable[[], None]]:
-        return [self._thread(run, number) for number in range(THREADS)]
-
-    def _thread(self, run: Run, number: int) -> Callable[[], None]:
-        client = self.client(run, f"client{number}")
-        turns = 0
-
-        def turn() -> None:
-            nonlocal turns
-            turns += 1
-            self._story(f"{self.name}/{run.seed}/{number}/{turns}", client)
-            self.pace(run, client, PER_SECOND)
-
-        return loop(run, turn)
+        return [
+            self.storyteller(run, f"client{number}", PER_SECOND, self._story)
+            for number in range(THREADS)
+        ]
 
     def _story(self, key: str, client: Client) -> None:
         """Start, signal, end; each up to three times, and once with something else."""

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.jepsen.checker.verdict import Verdict, substance
 from tests.jepsen.client import Client
 from tests.jepsen.context import Run
 from tests.jepsen.history import INVOKE, OK, Op
-from tests.jepsen.workloads.base import Base, loop, read_everywhere, until_ok
+from tests.jepsen.workloads.base import Base, read_everywhere, until_ok
 from tests.jepsen.workloads.runs import ended
 
 SCRIPT = Path(__file__).resolve().parents[2] / "e2e" / "saga_worker.py"
@@ -59,19 +60,10 @@ class Sagas(Base):
         return run.directory / f"worker{number}.calls", run.directory / f"worker{number}.out"
 
     def threads(self, run: Run) -> list[Callable[[], None]]:
-        return [self._thread(run, number) for number in range(THREADS)]
-
-    def _thread(self, run: Run, number: int) -> Callable[[], None]:
-        client = self.client(run, f"client{number}")
-        turns = 0
-
-        def turn() -> None:
-            nonlocal turns
-            turns += 1
-            self._story(run, f"{self.name}/{run.seed}/{number}/{turns}", client)
-            self.pace(run, client, PER_SECOND)
-
-        return loop(run, turn)
+        return [
+            self.storyteller(run, f"client{number}", PER_SECOND, partial(self._story, run))
+            for number in range(THREADS)
+        ]
 
     def _story(self, run: Run, key: str, client: Client) -> None:
         start = api.start(TYPE, key, queue=QUEUE, request_id=f"start-{key}", payload=key)
