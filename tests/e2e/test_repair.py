@@ -51,6 +51,11 @@ def tell(cluster: DevCluster, node_id: str) -> tuple[int, str] | None:
     return row["applied_index"], row["state_digest"]
 
 
+def is_checkpointed(cluster: DevCluster, node_id: str) -> bool:
+    row = own_row(cluster, node_id)
+    return bool(row["snapshot_index"] >= row["applied_index"])
+
+
 def wait_equal(cluster: DevCluster, runs: int = RUNS) -> None:
     """All nodes have every acknowledged run, and the same state."""
     for node_id in cluster.ids():
@@ -164,6 +169,7 @@ def test_a_damaged_event_that_a_call_meets_is_repaired(tmp_path: Path) -> None:
         load(cluster, count=10)
         node_id = cluster.followers()[0]
         wait_for("it has all", lambda: tell(cluster, node_id) == tell(cluster, cluster.leader()))
+        wait_for("its file has all", lambda: is_checkpointed(cluster, node_id))
         cluster.kill(node_id)
         directory = home(cluster, node_id)
         with sqlite3.connect(directory / "state.db") as db:

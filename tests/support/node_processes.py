@@ -59,6 +59,12 @@ class Process:
             )
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
 
+    def is_ready(self) -> bool:
+        try:
+            return bool(call(self.http, "GET", "/api/ready", timeout=5.0)["ready"])
+        except (OSError, HttpError):
+            return False
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
@@ -143,6 +149,8 @@ class Nodes:
                 and {r["id"]: r["member"] for r in state["nodes"] if r["member"] != "removed"}
                 == dict.fromkeys(voters, "voter")
                 and all(r["connected"] or r["id"] == state["node"] for r in state["nodes"])
+                # One that is back with another disk is a voter still, until the leader sees it.
+                and all(self[voter].is_ready() for voter in voters)
             )
 
         try:
