@@ -347,7 +347,7 @@ async def a_delete_leaves_older_runs(*_arguments: Any) -> list[str]:
 
 @mutant(8, LogClock, "_median_us")
 def the_time_of_one_clock_is_believed(self: Any, mono: int) -> int:
-    return max(self._wall_us(), *(mono + offset for offset in self._offsets_us.values()), 0)
+    return max(self._wall_us(), *(mono + sample.offset_us for sample in self._samples.values()), 0)
 
 
 # -- 9: nodes are equal
