@@ -150,7 +150,8 @@ def test_the_commands_of_the_guide_do_what_it_says(nodes: Nodes) -> None:
     (rebuild,) = commands_of("A node lost its disk")
     with Load(nodes) as load, concurrent.futures.ThreadPoolExecutor(1) as pool:
         adding = pool.submit(nodes.cli, *translated(nodes, add))
-        nodes["n4"].start(*options(translated(nodes, serve), but=("--node-id", "--data-dir")))
+        own = ("--node-id", "--data-dir", "--http-addr", "--grpc-addr", "--metrics-addr")
+        nodes["n4"].start(*options(translated(nodes, serve), but=own))
         assert adding.result(90).rstrip().endswith("n4 votes")
         assert "n1 is removed" in nodes.cli(*translated(nodes, remove))
         assert nodes["n1"].ended()[0] == 78
