@@ -1,8 +1,10 @@
 """Log time: the stamps that every timer, lease and timeout is measured in.
 
 The next stamp is the last one plus this leader's monotonic time since, steered towards the median
-of the voters' wall clocks: behind the median it catches up at once, ahead of it it runs at half
-speed. So it never goes back and never stands still, whatever one node's wall clock does.
+of the voters' wall clocks by a SLEWth of that at most. So it never goes back, never stands still,
+and what is timed within one term is right to a SLEWth, whatever wall clocks do meanwhile. It leaps
+to a median ahead of it only at the start of a term, since nobody has counted before, and when it
+has been behind so far and for so long that the time of this machine must have stood still.
 """
 
 from __future__ import annotations
@@ -13,6 +15,11 @@ from dataclasses import dataclass
 
 # A node further than this from the median must not lead.
 MAX_LEADER_SKEW_MS = 1_000
+# How much slower or faster than this machine's log time may run, as one part of so many. (ntpd and
+# chrony slew by about as much, and step only what would take too long, too.)
+SLEW = 32
+STEP_US = 10_000_000  # log time that is further behind
+STEP_AFTER_US = 60_000_000  # for so long catches up at once
 # A sample that came quickly is better than a later slow one, for as long as no clock can have
 # drifted by the difference: by a thousandth at most.
 DRIFT = 1_000
@@ -66,6 +73,8 @@ class LogClock:
         self._samples: dict[str, Sample] = {}
         self._last_us = 0
         self._last_at_us = monotonic_us()
+        self._may_leap = True  # nothing has been stamped in this term
+        self._behind_since_us: int | None = None  # by STEP_US or more
 
     def follow(self, *, voters: int, peers: Collection[str]) -> None:
         """Who votes has changed; `peers` are those besides this node."""
@@ -103,6 +112,7 @@ class LogClock:
         """Start from the newest stamp in the log (0 in a new one)."""
         self._last_us = max(self._last_us, last_ms * 1_000)
         self._last_at_us = self._monotonic_us()
+        self._may_leap = True
 
     def now_ms(self) -> int:
         """The stamp that a batch proposed now would carry; advances the clock."""
@@ -110,13 +120,24 @@ class LogClock:
         elapsed = max(0, mono - self._last_at_us)
         median = self._median_us(mono)
         steady = self._last_us + elapsed
-        if steady <= median:
+        if self._catches_up_at_once(median - steady, mono):
             self._last_us = median
         else:
-            self._last_us = max(median, self._last_us + elapsed // 2)
-        # The half microsecond lost by the division would let frequent calls stop the clock.
-        self._last_at_us = mono - (elapsed & 1 if steady > median else 0)
+            most = elapsed // SLEW
+            self._last_us = steady + max(-most, min(median - steady, most))
+        self._last_at_us = mono
         return self._last_us // 1_000
+
+    def _catches_up_at_once(self, behind_us: int, mono: int) -> bool:
+        if behind_us < STEP_US:
+            self._behind_since_us = None
+        elif self._behind_since_us is None:
+            self._behind_since_us = mono
+        since_us = self._behind_since_us
+        long = since_us is not None and mono - since_us >= STEP_AFTER_US
+        leap = behind_us > 0 and (self._may_leap or long)
+        self._may_leap = False
+        return leap
 
     def skew_ms(self) -> int:
         """This node's wall clock minus the median of all known ones."""

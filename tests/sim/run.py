@@ -42,7 +42,7 @@ from tests.sim.stock import run_stock
 
 WORKERS = 2
 CI_SEEDS, CI_FRESH = 200, 50
-CI_FLOW_SEEDS, CI_FLOW_FRESH = 45, 0
+CI_FLOW_SEEDS, CI_FLOW_FRESH = 45, 15
 SHRINK_IN_CI_S = 60.0
 FLOW_TOLD = {
     "activities": "StepCompleted",
