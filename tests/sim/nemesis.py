@@ -72,7 +72,8 @@ class Nemesis:
         self._number += 1
         self._rng = rng = random.Random(f"strike {number} of {world.seed}")
         # It relents: a cluster that is hit without a pause never commits anything.
-        patience = 1.0 + max(0.0, world.clock.now - BEGAN - world.strife_s) / RELENTS_S
+        too_long_s = max(0.0, world.clock.now - BEGAN - world.strife_s) if world.lags else 0.0
+        patience = 1.0 + too_long_s / RELENTS_S
         again_s = world.options.pace * rng.uniform(0.2, 1.8) * patience
         if world.schedule.strikes_at(number):
             fault = rng.choices(self._faults, self._weights)[0]

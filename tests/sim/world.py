@@ -158,7 +158,12 @@ class World:
     @property
     def vacuous(self) -> bool:
         """Too little happened to prove anything."""
-        return self.checks.acked < MIN_ACKED or self.nemesis.effective.total() < MIN_FAULTS
+        return self.lags or self.nemesis.effective.total() < MIN_FAULTS
+
+    @property
+    def lags(self) -> bool:
+        """Too little was done."""
+        return self.checks.acked < MIN_ACKED
 
     @property
     def slot(self) -> int:

@@ -170,8 +170,8 @@ class FlowWorld(World):
         return sum(life.ended for life in lives)
 
     @property
-    def vacuous(self) -> bool:
-        return self.ended < MIN_ENDED or super().vacuous
+    def lags(self) -> bool:
+        return self.ended < MIN_ENDED or super().lags
 
     def mend(self) -> None:
         super().mend()
