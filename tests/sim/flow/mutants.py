@@ -337,7 +337,7 @@ async def reads_do_not_ask_the_leader(self: Any) -> int:
     return int(self._replica.applied_index)
 
 
-@mutant(7, deletion, "_older")
+@mutant(7, deletion, "_older", test="tests/cluster/api/routes/test_steering.py")
 async def a_delete_leaves_older_runs(*_arguments: Any) -> list[str]:
     return []
 
@@ -345,9 +345,13 @@ async def a_delete_leaves_older_runs(*_arguments: Any) -> list[str]:
 # -- 8: log time is the time of a majority
 
 
-@mutant(8, LogClock, "_median_us")
-def the_time_of_one_clock_is_believed(self: Any, mono: int) -> int:
-    return max(self._wall_us(), *(mono + sample.offset_us for sample in self._samples.values()), 0)
+@mutant(8, LogClock, "now_ms")
+def the_time_of_one_clock_is_believed(self: Any) -> int:
+    """Whenever it is ahead, the fastest clock of all is right."""
+    offsets = (sample.offset_us for sample in self._samples.values())
+    fastest = max(self._wall_us(), *(self._monotonic_us() + each for each in offsets), 0)
+    self._last_us = max(self._last_us, fastest)
+    return int(self._last_us // 1_000)
 
 
 # -- 9: nodes are equal
