@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from raftflow.cluster.cli.audit import audit
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
@@ -14,6 +15,7 @@ from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
 from raftflow.cluster.cli.serve import serve
+from raftflow.cluster.cli.token import token
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
 
@@ -34,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log):
+for command in (serve, dev, workflow, namespace, token, audit, cluster, node, doctor, history, log):
     cli.add_command(command)
 
 
