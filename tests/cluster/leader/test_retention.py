@@ -204,7 +204,7 @@ async def test_the_audit_log_goes_in_slices(rig: Rig, monkeypatch: pytest.Monkey
         now_ms += module.FORGET_EVERY_MS
         if not wishes:
             break
-    assert left == [3, 2, 0]
+    assert left == [3, 1, 0]
 
 
 async def noted_rows(rig: Rig) -> list[AuditRecord]:
