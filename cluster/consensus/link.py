@@ -129,7 +129,8 @@ class Link(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close("connection_lost", str(exc) if exc else "")
+        # Over TLS the end of a peer comes without a word of its own.
+        self.close("connection_lost" if exc else "peer_closed", str(exc) if exc else "")
         if not self.ended.done():
             self.ended.set_result(None)
 
