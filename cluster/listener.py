@@ -10,6 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -73,8 +74,9 @@ class TlsListener:
     async def start_serving(self) -> None:
         for sock in self.sockets:
             sock.listen(BACKLOG)
-            name = f"accept-{self._what}"
-            self._accepting.append(asyncio.create_task(self._accept(sock), name=name))
+            task = asyncio.create_task(self._accept(sock), name=f"accept-{self._what}")
+            task.add_done_callback(partial(_close, sock))  # when nobody waits on it any more
+            self._accepting.append(task)
 
     def close(self) -> None:
         """Accept nobody any more. Who is connected stays so."""
@@ -89,15 +91,14 @@ class TlsListener:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with listening:  # closed when nobody waits on it any more
-            while True:
-                try:
-                    sock, address = await loop.sock_accept(listening)
-                except OSError as error:
-                    self._tell("accept_failed", "", error.strerror or str(error))
-                    await asyncio.sleep(_PAUSE_S)
-                    continue
-                self._begin(sock, f"{address[0]}:{address[1]}")
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listening)
+            except OSError as error:
+                self._tell("accept_failed", "", error.strerror or str(error))
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            self._begin(sock, f"{address[0]}:{address[1]}")
 
     def _begin(self, sock: socket.socket, caller: str) -> None:
         if len(self._shaking) >= self._most:
@@ -138,3 +139,7 @@ class TlsListener:
         self._told[why] = (now, 0)
         details: dict[str, Any] = {"repeated": silent} if silent else {}
         log.warning(event, port=self._what, address=caller, reason=why, **details)
+
+
+def _close(sock: socket.socket, _task: object) -> None:
+    sock.close()

@@ -61,7 +61,7 @@ class DevCluster:
         return replace(self, nodes=tuple(nodes))
 
 
-def plan(directory: Path, *, count: int | None, port_offset: int, tls: bool) -> DevCluster:
+def plan(directory: Path, *, count: int | None, port_offset: int, tls: bool = False) -> DevCluster:
     """The cluster to run: a directory keeps its cluster id, its number of nodes, and TLS."""
     existing = read(directory) if (directory / "dev.json").exists() else None
     if existing and count not in (None, len(existing.nodes)):

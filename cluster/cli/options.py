@@ -81,8 +81,14 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
         token: str,
         **kwargs: Any,
     ) -> Any:
-        files = (ca_file, cert_file, key_file)
-        client = _connect(addresses, files=files, namespace=namespace, token=token)
+        client = _connect(
+            addresses,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            namespace=namespace,
+            token=token,
+        )
         try:
             return command(*args, client=client, **kwargs)
         finally:
@@ -97,11 +103,12 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _connect(
     addresses: tuple[str, ...],
     *,
-    files: tuple[Path | None, Path | None, Path | None],
+    ca_file: Path | None,
+    cert_file: Path | None,
+    key_file: Path | None,
     namespace: str,
     token: str,
 ) -> Client:
-    ca_file, cert_file, key_file = files
     text = ",".join(addresses) or os.environ.get("RAFTFLOW_ADDRESS", "")
     given = text.replace(",", " ").split()
     try:
