@@ -121,7 +121,8 @@ class TlsListener:
         except ConnectionAbortedError:
             self._tell("tls_refused", caller, "the handshake took too long")
         except ConnectionError:
-            log.debug("tls_abandoned", port=self._what, address=caller)  # a probe of the port
+            # A probe of the port, or one that does not trust our certificate and says no more.
+            self._tell("tls_abandoned", caller, "the caller hung up during the handshake")
         except ssl.SSLCertVerificationError as error:
             self._tell("tls_refused", caller, f"certificate not trusted: {error.verify_message}")
         except OSError as error:
