@@ -219,6 +219,11 @@ class Config:
     peer_ca_file: str = setting(
         "", "Authorities (PEM), one of which must have signed the certificates of the other nodes."
     )
+    peer_tls: str = setting(
+        "required",
+        "Or optional, while the nodes of a running cluster get certificates one after the other:"
+        " then a peer may speak in the clear, too.",
+    )
     otlp_endpoint: str = setting(
         "",
         "OTLP/HTTP receiver of spans, such as http://127.0.0.1:4318; needs `raftflow[otel]`.",
@@ -361,6 +366,7 @@ class Config:
         for name, allowed in (
             ("log_level", ("debug", "info", "warning", "error")),
             ("log_format", ("json", "text")),
+            ("peer_tls", ("required", "optional")),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(name, f"must be one of {', '.join(allowed)}")

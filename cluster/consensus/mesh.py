@@ -120,6 +120,7 @@ class Mesh:
                     what="raft",
                     timeout_s=self.limits.handshake_timeout_ms / 1000,
                     most=self.limits.max_unknown_connections,
+                    clear_too=self._tls.optional,
                 )
 
     @contextmanager
@@ -335,13 +336,7 @@ class Mesh:
         hello = self._hello.to(peer, purpose, self._seen(peer))
         try:
             async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: Link(self, hello),
-                    host,
-                    port,
-                    ssl=self._tls.dialling() if self._tls is not None else None,
-                    server_hostname=host if self._tls is not None else None,
-                )
+                return await self._connect(host, port, hello)
         except (OSError, TimeoutError, ssl.SSLError) as error:
             repeated = self._repetition(peer, purpose.value)
             if repeated is not None:
@@ -354,6 +349,23 @@ class Mesh:
                     repeated=repeated,
                 )
             return None
+
+    async def _connect(self, host: str, port: int, hello: Hello) -> Link:
+        loop = asyncio.get_running_loop()
+        if self._tls is not None:
+            try:
+                _, link = await loop.create_connection(
+                    lambda: Link(self, hello),
+                    host,
+                    port,
+                    ssl=self._tls.dialling(),
+                    server_hostname=host,
+                )
+                return link
+            except (ssl.SSLError, ConnectionError):
+                if not self._tls.optional:
+                    raise
+        _, link = await loop.create_connection(lambda: Link(self, hello), host, port)
         return link
 
     def _log_failure(self, link: Link) -> None:

@@ -35,12 +35,15 @@ def peer_files(authority: Authority, name: str) -> Files:
     return Files(str(authority.certificate(name)), str(authority.key(name)), str(authority.trusted))
 
 
-def peer_tls(authority: Authority, name: str, *, node: str = "") -> Credentials:
+def peer_tls(
+    authority: Authority, name: str, *, node: str = "", optional: bool = False
+) -> Credentials:
     """What a node shows that was given the files of `name`."""
     return Credentials(
         Use.PEER,
         peer_files(authority, name),
         peer=peer_name(authority.cluster_id, node or name),
+        optional=optional,
     )
 
 

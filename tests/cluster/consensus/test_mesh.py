@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import ssl
 import struct
@@ -263,6 +264,26 @@ async def test_a_certificate_that_is_not_to_be_trusted(
     writer.close()
     assert two.raft.events == []
     await two.mesh.stop()
+
+
+async def test_nodes_get_certificates_one_after_the_other(authority: Authority) -> None:
+    """From three in the clear to three that insist on TLS: each is replaced alone, and is linked to
+    all others, whatever they are by then."""
+    ports = dict(zip(("n1", "n2", "n3"), free_ports(3), strict=True))
+    peers = {name: await start_peer(name, ports) for name in ports}
+    for optional in (True, False):
+        for name in ports:
+            await peers[name].mesh.stop()
+            tls = peer_tls(authority, name, optional=optional)
+            peers[name] = await start_peer(name, ports, tls=tls)
+            for one, other in itertools.permutations(ports, 2):
+                await eventually(lambda o=one, p=other: peers[o].link(p))
+    for one, other in itertools.permutations(ports, 2):
+        link = peers[one].link(other)
+        assert link is not None
+        assert link.certified == {f"raftflow:test/{other}"}
+    for peer in peers.values():
+        await peer.mesh.stop()
 
 
 async def test_new_certificates_of_a_new_authority_break_no_link(authority: Authority) -> None:
