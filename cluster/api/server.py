@@ -15,6 +15,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.background import end
+from raftflow.cluster.listener import TlsListener
 from raftflow.cluster.metrics import CONTENT_TYPE
 
 
@@ -32,14 +33,14 @@ class ApiServer:
         self.http = HttpServer(node, watch, self._refusals)
         self.grpc = GrpcServer(node, watch, self._refusals)
         self._metrics_web: web.Server | None = None
-        self._metrics: asyncio.Server | None = None
+        self._metrics: asyncio.Server | TlsListener | None = None
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        config = self._node.config
+        config, metrics = self._node.config, self._node.config.metrics_addr
         self._metrics_web = web.Server(self._serve_metrics, access_log=None)
         self._metrics = await listen(
-            self._metrics_web, config.metrics_addr.host, config.metrics_addr.port, "metrics"
+            self._metrics_web, metrics.host, metrics.port, "metrics", self._node.tls
         )
         await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
         await self.http.start(config.http_addr.host, config.http_addr.port)
