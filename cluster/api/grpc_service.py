@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import closing
 from typing import Any, TypeVar
 
 import structlog
@@ -18,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 
 from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
+from raftflow.cluster.api.admission import Admission, actor_of
 from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.grpc_fields import request_id, run_of
 from raftflow.cluster.api.grpc_handlers import generic_handler
@@ -28,6 +30,7 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.api.worker_stream import WorkerStreams
+from raftflow.cluster.config import Limits
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import PortInUse, Unavailable
 from raftflow.proto.workflow.v1 import service_pb2 as pb
@@ -42,6 +45,8 @@ SERVICE = _SERVICE.full_name
 _DEADLINE_MARGIN_MS = 200
 _MAX_SEND_BYTES = 256 << 20
 _KEEPALIVE_MS = 20_000
+_IDLE_MS = 300_000
+_MAX_STREAMS = 4_096  # calls at once over one connection
 
 Context = aio.ServicerContext[Any, Any]
 Q = TypeVar("Q")
@@ -51,29 +56,21 @@ R = TypeVar("R")
 class GrpcServer:
     """Serves the API, health and reflection on one address."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
-        self._node = node
-        self._service = WorkflowService(node, watch)
+    def __init__(
+        self, node: NodeServices, watch: Watch, admission: Admission, limits: Limits
+    ) -> None:
+        self._limits = limits
+        self._service = WorkflowService(node, watch, admission)
         self._health = aio_health.HealthServicer()
         self._server: aio.Server | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        server = aio.server(
-            options=[
-                # Otherwise a second process would share the port in silence.
-                ("grpc.so_reuseport", 0),
-                (
-                    "grpc.max_receive_message_length",
-                    self._node.config.limits.request_body_bytes,
-                ),
-                ("grpc.max_send_message_length", _MAX_SEND_BYTES),
-                # A worker whose machine is gone would otherwise hold its polls for hours.
-                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
-            ]
+        server = aio.server(options=_options(self._limits))
+        handler = generic_handler(
+            _SERVICE, self._service, body_timeout_ms=self._limits.body_timeout_ms
         )
-        server.add_generic_rpc_handlers((generic_handler(_SERVICE, self._service),))
+        server.add_generic_rpc_handlers((handler,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
@@ -101,6 +98,26 @@ class GrpcServer:
         await stopping
 
 
+def _options(limits: Limits) -> list[tuple[str, int]]:
+    return [
+        # Otherwise a second process would share the port in silence.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", limits.request_body_bytes),
+        ("grpc.max_send_message_length", _MAX_SEND_BYTES),
+        ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.absolute_max_metadata_size", limits.header_bytes),
+        # A worker whose machine is gone would otherwise hold its polls for hours.
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
+        # Who connects and is silent goes, so that others find a place.
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", limits.head_timeout_ms),
+        ("grpc.http2.settings_timeout", limits.head_timeout_ms),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
+        ("grpc.max_concurrent_streams", _MAX_STREAMS),
+    ]
+
+
 def answering(
     call: Callable[[Any, Q, Context], Awaitable[R]],
 ) -> Callable[[Any, Q, Context], Awaitable[R]]:
@@ -115,6 +132,7 @@ def answering(
             self.node.tokens.scope(_authorization(context)).permit(operation)
             if isinstance(request, ApiError):
                 raise request
+            self.admit(operation, request, context)
             return await call(self, request, context)
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
@@ -122,6 +140,8 @@ def answering(
                 log.exception("call_failed", operation=operation)
                 error = internal()
         finally:
+            if error is not None:
+                self.admission.refusals.note(error, operation=operation, actor=_actor(context))
             code = "OK" if error is None else error.situation.code.name
             self.node.metrics.request(operation, code, time.perf_counter() - begun)
         await refuse(context, error)
@@ -149,8 +169,11 @@ async def refuse(context: Context, error: ApiError) -> None:
 class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     """One method a call: read the message, run the handler, write the answer."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
+    def __init__(
+        self, node: NodeServices, watch: Watch, admission: Admission | None = None
+    ) -> None:
         self.node = node
+        self.admission = admission or Admission(node.config.limits, node.metrics)
         self._watch = watch
         self._streams = WorkerStreams(node)
         self._polls: set[asyncio.Task[Any]] = set()
@@ -292,7 +315,8 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
                 first=wanted.first,
                 limit=wanted.limit,
                 wait_ms=min(wanted.wait_ms, self._patience_ms(context, MAX_POLL_MS)),
-            )
+            ),
+            context,
         )
         if page is None:
             return pb.GetHistoryResponse()
@@ -368,9 +392,14 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         def namespace_of(message: Any) -> str:
             return self._namespace(message, context)
 
-        await self._tracked(self._streams.serve(request, context.write, namespace_of))
+        await self._tracked(self._streams.serve(request, context.write, namespace_of), context)
 
     # ---- shared ---------------------------------------------------------------------------------
+
+    def admit(self, operation: str, request: Any, context: Context) -> None:
+        named = hasattr(request, "namespace")
+        namespace = self._namespace(request, context) if named else ""
+        self.admission.admit(operation, actor=_actor(context), namespace=namespace)
 
     def _namespace(self, request: Any, context: Context) -> str:
         sent = _metadata(context)
@@ -385,11 +414,11 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return max(0, min(most, int(remaining * 1_000) - _DEADLINE_MARGIN_MS))
 
     async def _wait(
-        self, poll: Poll, ask: Callable[..., Awaitable[Sequence[Any]]], context: Context
+        self, poll: Poll, ask: Callable[..., Coroutine[Any, Any, Sequence[Any]]], context: Context
     ) -> Sequence[Any]:
         """Park a poll until the caller's deadline is near."""
         patience_ms = self._patience_ms(context, MAX_GRPC_POLL_MS)
-        found = await self._tracked(ask(self.node, poll, timeout_ms=patience_ms))
+        found = await self._tracked(ask(self.node, poll, timeout_ms=patience_ms), context)
         return found if self._received(found, context) else ()
 
     def _received(self, found: Sequence[Any], context: Context) -> bool:
@@ -400,20 +429,25 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             self.node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
         return False
 
-    async def _tracked(self, waiting: Awaitable[R]) -> R:
+    async def _tracked(self, waiting: Coroutine[Any, Any, R], context: Context) -> R:
         """Await what may take long; a node that stops ends it."""
         task = asyncio.current_task()
         assert task is not None
-        self._polls.add(task)
-        try:
-            return await waiting
-        except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-            task.uncancel()
-            raise Unavailable("this node is shutting down", retry_after_ms=100) from None
-        finally:
-            self._polls.discard(task)
+        with closing(waiting), self.admission.polling(_actor(context)):
+            self._polls.add(task)
+            try:
+                return await waiting
+            except asyncio.CancelledError:
+                if not self._stopping:
+                    raise
+                task.uncancel()
+                raise Unavailable("this node is shutting down", retry_after_ms=100) from None
+            finally:
+                self._polls.discard(task)
+
+
+def _actor(context: Context) -> str:
+    return actor_of(_authorization(context))
 
 
 def _authorization(context: Context) -> str:

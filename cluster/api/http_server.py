@@ -1,13 +1,12 @@
 """The HTTP side: one function between the socket and the routes, and no more.
 
-Bodies are bounded and never decompressed. A caller that hangs up cancels its call, so that a task
-it would have got goes to somebody else.
+Bodies are bounded, in size and in time, and never decompressed. A caller that hangs up cancels its
+call, so that a task it would have got goes to somebody else.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,23 +17,21 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict
 
 from raftflow.cluster.api import json_routes
+from raftflow.cluster.api.admission import Admission, actor_of
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
+from raftflow.cluster.api.limits import over
 from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.config import Limits
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
 
 log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
-# A poll names up to a thousand types in its query.
-_MAX_LINE_BYTES = 64 << 10
-_LINGER_S = 2.0
-_SILENT = logging.getLogger("raftflow.api.aiohttp")
-_SILENT.setLevel(logging.CRITICAL)
 _CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
 
@@ -50,15 +47,22 @@ class NotAllowed(ApiError):
 class Unread(ApiError):
     """The body is not read to its end, and the connection ends with the answer."""
 
+    @classmethod
+    def of(cls, error: ApiError) -> Unread:
+        return cls(error.reason, error.message, **error.details)
+
 
 class HttpServer:
     """Serves the JSON API and the page on one address."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
+    def __init__(
+        self, node: NodeServices, watch: Watch, admission: Admission, limits: Limits
+    ) -> None:
         self._node = node
         self._watch = watch
+        self._admission = admission
         self._page = Page()
-        self._limit = node.config.limits.request_body_bytes
+        self._limits = limits
         self._server: asyncio.Server | None = None
         self._web: web.Server | None = None
         self._stopping = False
@@ -67,17 +71,10 @@ class HttpServer:
     async def start(self, host: str, port: int) -> None:
         self._web = ConnectionServer(
             self._serve,
+            limits=self._limits,
+            refused=self._admission.refusals.note,
             request_factory=self._request,
             handler_cancellation=True,
-            access_log=None,
-            # A traceback for each broken request line would let anybody fill the log; what our
-            # own code raises is logged below.
-            logger=_SILENT,
-            auto_decompress=False,
-            max_line_size=_MAX_LINE_BYTES,
-            keepalive_timeout=75.0,
-            # A body that was refused unread: time for its sender to read why, and no more.
-            lingering_time=_LINGER_S,
         )
         self._server = await listen(self._web, host, port, "http")
 
@@ -107,7 +104,13 @@ class HttpServer:
     ) -> web.BaseRequest:
         loop = asyncio.get_running_loop()
         return web.BaseRequest(
-            message, payload, protocol, writer, task, loop, client_max_size=self._limit
+            message,
+            payload,
+            protocol,
+            writer,
+            task,
+            loop,
+            client_max_size=self._limits.request_body_bytes,
         )
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -142,6 +145,9 @@ class HttpServer:
             response = _refused(error)
         if error is not None and error.reason == "OVERLOADED":
             self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
+        if error is not None:
+            actor = actor_of(http.headers.get("Authorization", ""))
+            self._admission.refusals.note(error, operation=name, actor=actor)
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
         self._allow(http, response)
@@ -151,6 +157,9 @@ class HttpServer:
         if self._stopping:
             raise self._going()
         namespace = self._node.tokens.identify(http.headers, route.name)
+        actor = actor_of(http.headers.get("Authorization", ""))
+        concerned = namespace if route.namespaced else ""
+        self._admission.admit(route.name, actor=actor, namespace=concerned)
         body = b"" if route.body is None else await self._body(http)
         request = Request(
             self._node, self._watch, route, namespace, path_id, query, http.headers, body
@@ -159,29 +168,44 @@ class HttpServer:
             return await route.handler(request)
         task = asyncio.current_task()
         assert task is not None
-        self._polls.add(task)
-        try:
-            answer = await route.handler(request)
-        finally:
-            self._polls.discard(task)
-        return answer
+        with self._admission.polling(actor):
+            self._polls.add(task)
+            try:
+                return await route.handler(request)
+            finally:
+                self._polls.discard(task)
 
     async def _body(self, http: web.BaseRequest) -> bytes:
         if http.content_type != _JSON:
             raise ApiError("NOT_JSON", f"the body must be {_JSON}, not {http.content_type}")
         if http.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ApiError("NOT_JSON", "compressed bodies are not taken")
-        too_large = Unread("BODY_TOO_LARGE", f"the body is over the limit of {self._limit} bytes")
-        if http.content_length is not None and http.content_length > self._limit:
-            raise too_large
+        most = self._limits.request_body_bytes
+        if http.content_length is not None and http.content_length > most:
+            raise self._too_large(f"the body has {http.content_length} bytes")
         if http.headers.get("Expect", "").lower() == "100-continue":
             await self._continue(http)
         try:
-            return await http.read()
+            async with asyncio.timeout(self._limits.body_timeout_ms / 1_000):
+                return await http.read()
+        except TimeoutError:
+            late = over(
+                "REQUEST_TIMEOUT",
+                "the body did not arrive in time",
+                limit="limits.body_timeout_ms",
+                value=self._limits.body_timeout_ms,
+            )
+            raise Unread.of(late) from None
         except web.HTTPRequestEntityTooLarge:
-            raise too_large from None
+            raise self._too_large("the body is too large") from None
         except BrokenBody as broken:
             raise Unread("MALFORMED", f"the body breaks off: {broken}") from None
+
+    def _too_large(self, what: str) -> Unread:
+        most = self._limits.request_body_bytes
+        return Unread.of(
+            over("BODY_TOO_LARGE", what, limit="limits.request_body_bytes", value=most)
+        )
 
     async def _continue(self, http: web.BaseRequest) -> None:
         if http.version == HttpVersion11:
@@ -294,7 +318,9 @@ async def _send(
         async for piece in pieces:
             await response.write(piece)
     except (HistoryDamaged, OSError) as error:
-        log.warning("stream_broken_off", path=http.raw_path, error=str(error))
+        # Without the query: what somebody put there by mistake, such as a token, is for no log.
+        path = http.raw_path.partition("?")[0]
+        log.warning("stream_broken_off", path=path, error=str(error))
         if http.transport is not None:
             http.transport.abort()
         raise ConnectionResetError from error
