@@ -7,6 +7,7 @@ two lines, so that nobody fills the log by being refused.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ log = structlog.get_logger("raftflow.api")
 FINISHED_WORK = frozenset({"CompleteTask", "CompleteWorkflowTask", "Heartbeat"})
 _NEVER_HELD = FINISHED_WORK | OPEN
 _BURST_S = 1.0
+_ROUNDING = 1e-3  # of a call: the last one of a burst must not depend on it
 _MOST_BUCKETS = 10_000
 _LOG_PAUSE_S = 10.0
 _MOST_TOLD = 1_000
@@ -54,10 +56,9 @@ class Buckets:
             return 0
         now = self._clock()
         empty_at = max(now, self._empty_at.get(key, now)) + self._pause_s
-        # Half a pause more: the last call of a burst must not depend on rounding.
         excess_s = empty_at - now - _BURST_S
-        if excess_s > self._pause_s / 2:
-            return max(1, -int(-excess_s * 1_000 // 1))
+        if excess_s > self._pause_s * _ROUNDING:
+            return max(1, math.ceil(round(excess_s * 1_000, 3)))
         self._empty_at[key] = empty_at
         if len(self._empty_at) > _MOST_BUCKETS:
             self._drop_empty(now)
