@@ -4,8 +4,8 @@ what has been kept long enough."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -21,20 +21,26 @@ from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import Catalog, TaskState, TimerRow
 
+T = TypeVar("T")
+
 _TIMER_KIND = Words({int(item): item for item in TimerKind})
 
 
 def catalog(path: str, db: sqlite3.Connection) -> Catalog:
     found = Catalog()
     for name, record in db.execute("SELECT name, record FROM namespaces ORDER BY name"):
-        try:
-            found.namespaces[name] = rows.decode_namespace(unframe(record))
-        except (BadRecord, DecodeError) as error:
-            raise StoreDamaged(
-                path, f"namespace {name!r}: {error}", "fetch a copy from another node"
-            ) from error
+        found.namespaces[name] = _read(path, f"namespace {name!r}", record, rows.decode_namespace)
+    for token_id, record in db.execute("SELECT token_id, record FROM tokens ORDER BY token_id"):
+        found.tokens[token_id] = _read(path, f"token {token_id!r}", record, rows.decode_token)
     found.types.update(db.execute("SELECT namespace, workflow_type FROM types").fetchall())
     return found
+
+
+def _read(path: str, what: str, record: bytes, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(unframe(record))
+    except (BadRecord, DecodeError, UnknownValue) as error:
+        raise StoreDamaged(path, f"{what}: {error}", "fetch a copy from another node") from error
 
 
 def oldest_request_ms(db: sqlite3.Connection) -> int | None:

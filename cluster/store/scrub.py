@@ -20,6 +20,7 @@ _NUMBERED = (
     ("signals", "signal_no"),
     ("arrivals", "arrival_no"),
     ("outbox", "message_no"),
+    ("audit_log", "audit_no"),
 )
 
 
@@ -62,9 +63,10 @@ def _records(path: str, db: sqlite3.Connection, table: str, number: str) -> Iter
 
 
 def _named(path: str, db: sqlite3.Connection) -> Iterator[int]:
-    """Namespaces are few; requests are read in the order of their keys."""
-    rows = db.execute("SELECT name, record FROM namespaces").fetchall()
-    yield sum([_verify(path, f"namespaces {name}", record) for name, record in rows])
+    """Namespaces and tokens are few; requests are read in the order of their keys."""
+    for table, key in (("namespaces", "name"), ("tokens", "token_id")):
+        rows = db.execute(f"SELECT {key}, record FROM {table}").fetchall()
+        yield sum([_verify(path, f"{table} {name}", record) for name, record in rows])
     question = """SELECT namespace, request_id, record FROM requests
         WHERE (namespace, request_id) > (?, ?) ORDER BY namespace, request_id LIMIT ?"""
     after = ("", "")
