@@ -27,7 +27,14 @@ NAMESPACE_HEADER = "X-Workflowd-Namespace"
 # By operation, as both APIs name it. What is in neither works within a namespace.
 OPEN = frozenset({"Health", "Ready", "DescribeApi"})
 WHOLE_CLUSTER = frozenset(
-    {"CreateNamespace", "UpdateNamespace", "ListNamespaces", "AddNode", "RemoveNode"}
+    {
+        "CreateNamespace",
+        "UpdateNamespace",
+        "SetNamespaceQuota",
+        "ListNamespaces",
+        "AddNode",
+        "RemoveNode",
+    }
 )
 _SCHEME = "bearer"
 _SHORTEST = 16

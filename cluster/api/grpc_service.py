@@ -344,6 +344,13 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return pb.UpdateNamespaceResponse()
 
     @answering
+    async def SetNamespaceQuota(
+        self, request: pb.SetNamespaceQuotaRequest, context: Context
+    ) -> pb.SetNamespaceQuotaResponse:
+        await admin.change_namespace(self.node, messages.set_quota(request))
+        return pb.SetNamespaceQuotaResponse()
+
+    @answering
     async def ListNamespaces(
         self, request: pb.ListNamespacesRequest, context: Context
     ) -> pb.ListNamespacesResponse:

@@ -65,7 +65,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "pause": {"POST": steering.PAUSE},
         "unpause": {"POST": steering.UNPAUSE},
     },
-    "/api/namespaces": {"": {"PUT": node.UPDATE_NAMESPACE}},
+    "/api/namespaces": {
+        "": {"PUT": node.UPDATE_NAMESPACE},
+        "quota": {"PUT": node.SET_QUOTA},
+    },
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
 }
 

@@ -108,6 +108,13 @@ def of_rejection(rejection: Rejection) -> ApiError:
         details["run_id"] = rejection.run_id
     if rejection.reason is Reason.LEASE_LOST:
         details["cancelled"] = rejection.cancelled
+    if rejection.reason is Reason.QUOTA_EXCEEDED:
+        details |= {
+            "limit": rejection.limit,
+            "value": rejection.value,
+            "retry_after_ms": rejection.retry_after_ms,
+            "maybe_applied": False,
+        }
     return ApiError(rejection.reason.value, rejection.message, **details)
 
 

@@ -16,7 +16,7 @@ from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.features import MEMBERSHIP
-from raftflow.engine.commands import CreateNamespace, UpdateNamespace
+from raftflow.engine.commands import CreateNamespace, SetQuota, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
 
@@ -29,7 +29,9 @@ _PEER_ANSWER_MS = 300
 _STARTED = time.monotonic()
 
 
-async def change_namespace(node: NodeServices, command: CreateNamespace | UpdateNamespace) -> None:
+async def change_namespace(
+    node: NodeServices, command: CreateNamespace | UpdateNamespace | SetQuota
+) -> None:
     await execute(node, command)
 
 
