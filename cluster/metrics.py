@@ -155,7 +155,7 @@ class Metrics:
         )
         self.calls_refused = Counter(
             "workflowd_calls_refused_total",
-            "Calls and connections refused for their token or for a limit, which is named.",
+            "Calls and connections refused for who made them, or for a limit, which is named.",
             ["reason", "limit"],
             registry=registry,
         )

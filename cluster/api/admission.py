@@ -1,8 +1,5 @@
 """Who is let in, and how often: calls of one token and of one namespace in a second, and polls of
 one token at a time. Each node counts for itself; what a worker has done is never held back.
-
-What is refused before it reaches the log is counted, and logged by its limit with a pause between
-two lines, so that nobody fills the log by being refused.
 """
 
 from __future__ import annotations
@@ -11,34 +8,19 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 
-import structlog
-
-from raftflow.cluster.api.auth import OPEN
 from raftflow.cluster.api.limits import over
+from raftflow.cluster.api.refusals import Refusals
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.config import Limits
 from raftflow.cluster.metrics import Metrics
 
-log = structlog.get_logger("raftflow.api")
-
 # By operation, as both APIs name it.
 FINISHED_WORK = frozenset({"CompleteTask", "CompleteWorkflowTask", "Heartbeat"})
-_NEVER_HELD = FINISHED_WORK | OPEN
+_NEVER_HELD = FINISHED_WORK | {"Health", "Ready"}
 _BURST_S = 1.0
 _ROUNDING = 1e-3  # of a call: the last one of a burst must not depend on it
 _MOST_BUCKETS = 10_000
-_LOG_PAUSE_S = 10.0
-_MOST_TOLD = 1_000
-# An honest caller comes here by mistake, and everybody else on purpose: of both the log tells.
-_TOLD = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
-
-
-def actor_of(authorization: str) -> str:
-    """Who calls, as far as counts are concerned: a name that gives nothing of the token away."""
-    token = authorization.strip()
-    return sha256(token.encode("utf-8", "surrogateescape")).hexdigest()[:16] if token else ""
 
 
 class Buckets:
@@ -68,48 +50,13 @@ class Buckets:
         self._empty_at = {key: at for key, at in self._empty_at.items() if at > now}
 
 
-class Refusals:
-    """Counts what was refused, and tells of it."""
-
-    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
-        self._metrics = metrics
-        self._clock = clock
-        self._told: dict[tuple[str, str, str], float] = {}
-        self._untold: dict[tuple[str, str, str], int] = {}
-
-    def note(self, error: ApiError, *, operation: str = "", actor: str = "") -> None:
-        """Count this refusal if a limit or a token is the reason. Texts are not logged: they may
-        hold what a caller sent."""
-        limit = error.details.get("limit", "")
-        if not limit and error.reason not in _TOLD:
-            return
-        self._metrics.calls_refused.labels(error.reason, limit).inc()
-        key = (error.reason, limit, actor)
-        now = self._clock()
-        if now - self._told.get(key, -_LOG_PAUSE_S) < _LOG_PAUSE_S:
-            self._untold[key] = self._untold.get(key, 0) + 1
-            return
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-            self._untold.clear()
-        self._told[key] = now
-        log.warning(
-            "call_refused",
-            reason=error.reason,
-            limit=limit,
-            operation=operation,
-            actor=actor,
-            before=self._untold.pop(key, 0),
-        )
-
-
 class Admission:
     """The counts of one node, for both of its APIs."""
 
     def __init__(
         self, limits: Limits, metrics: Metrics, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.refusals = Refusals(metrics, clock)
+        self.refusals = Refusals(metrics)
         self._limits = limits
         self._of_token = Buckets(limits.token_calls_per_second, clock)
         self._of_namespace = Buckets(limits.namespace_calls_per_second, clock)

@@ -152,7 +152,7 @@ class Connection(web.RequestHandler):
     def _end(self, refusal: ApiError) -> None:
         """Refuse what is not there as a whole, and hang up. The caller has a moment to read why:
         what it sends meanwhile would make its system forget the answer if nobody took it."""
-        self._server.refused(refusal)
+        self._refuse(refusal)
         if self._at_work:
             self.make_room()  # an answer may be under way: no other can come before it
             return
@@ -167,6 +167,10 @@ class Connection(web.RequestHandler):
         self._timer = self._loop.call_later(_LINGER_S, wire.abort)
         self.close()
         self.transport = None  # it is ours alone from now on
+
+    def _refuse(self, refusal: ApiError) -> None:
+        peer = self._wire.get_extra_info("peername") if self._wire is not None else None
+        self._server.refused(refusal, str(peer[0]) if isinstance(peer, tuple) else "")
 
     def make_room(self) -> None:
         """Others need the place."""
@@ -189,7 +193,7 @@ class Connection(web.RequestHandler):
         self._server.serves(self)
 
     def _answer_is_unread(self) -> None:
-        self._server.refused(
+        self._refuse(
             over(
                 "REQUEST_TIMEOUT",
                 "the answer was not read in time",
@@ -231,7 +235,7 @@ class Connection(web.RequestHandler):
         complaint = _first_line(message or "")
         if isinstance(exc, _TooLong | LineTooLong) or complaint.startswith("Too many headers"):
             error = self._server.too_long()
-            self._server.refused(error)
+            self._refuse(error)
         elif status < 500:
             error = ApiError("MALFORMED", f"the request is not HTTP: {complaint}")
         else:
@@ -272,11 +276,12 @@ class ConnectionServer(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         limits: Limits,
-        refused: Callable[[ApiError], None],
+        refused: Callable[[ApiError, str], None],
         connections: int = 0,
         **settings: Any,
     ) -> None:
-        """``connections`` 0: as many as ``limits`` say. ``refused`` hears of each refusal."""
+        """``connections`` 0: as many as ``limits`` say. ``refused`` hears of each refusal, and of
+        the host that it concerns."""
         super().__init__(
             handler,
             access_log=None,

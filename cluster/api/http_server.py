@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import structlog
@@ -16,23 +17,31 @@ from aiohttp import HttpVersion11, web
 from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict
 
-from raftflow.cluster.api import json_routes
-from raftflow.cluster.api.admission import Admission, actor_of
+from raftflow.cluster.api import json_routes, sessions
+from raftflow.cluster.api.admission import Admission
+from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
 from raftflow.cluster.api.limits import over
 from raftflow.cluster.api.page import Page
+from raftflow.cluster.api.permissions import OPERATIONS
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ApiError, internal, of_exception
+from raftflow.cluster.api.validation import Fields, parse_object
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.config import Limits
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
+from raftflow.engine.ids import DEFAULT_NAMESPACE
 
 log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
-_CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
+_CORS_HEADERS = (
+    f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
+)
+_ACTOR = "actor"  # of a request, as far as it is known
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
 
 
@@ -61,18 +70,17 @@ class HttpServer:
         self._node = node
         self._watch = watch
         self._admission = admission
-        self._page = Page()
         self._limits = limits
+        self._page = Page()
         self._server: asyncio.Server | None = None
         self._web: web.Server | None = None
         self._stopping = False
-        self._polls: set[asyncio.Task[Any]] = set()
 
     async def start(self, host: str, port: int) -> None:
         self._web = ConnectionServer(
             self._serve,
             limits=self._limits,
-            refused=self._admission.refusals.note,
+            refused=partial(self._admission.refusals.note, ""),
             request_factory=self._request,
             handler_cancellation=True,
         )
@@ -89,8 +97,7 @@ class HttpServer:
         self._stopping = True
         if self._server is not None:
             self._server.close()
-        for poll in self._polls:
-            poll.cancel()
+        self._node.tokens.calls.end(lambda _caller: self._going())
         if self._web is not None:
             await self._web.shutdown(timeout=2.0)
 
@@ -125,8 +132,8 @@ class HttpServer:
                     return self._preflight(http, methods)
                 route = _route(http, methods)
                 name = route.name
-                answer = await self._call(http, route, path_id, query)
-                response = await self._answered(http, answer)
+                caller, answer = await self._call(http, route, path_id, query)
+                response = await self._answered(http, answer, caller)
             else:
                 response = self._static(http, raw_path)
         except asyncio.CancelledError:
@@ -145,43 +152,69 @@ class HttpServer:
             response = _refused(error)
         if error is not None and error.reason == "OVERLOADED":
             self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
-        if error is not None:
-            actor = actor_of(http.headers.get("Authorization", ""))
-            self._admission.refusals.note(error, operation=name, actor=actor)
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
+        self._admission.refusals.note(name, error, http.remote or "", actor=http.get(_ACTOR, ""))
         self._allow(http, response)
         return response
 
-    async def _call(self, http: web.BaseRequest, route: Route, path_id: str, query: str) -> Answer:
+    async def _call(
+        self, http: web.BaseRequest, route: Route, path_id: str, query: str
+    ) -> tuple[Caller, Answer]:
         if self._stopping:
             raise self._going()
-        namespace = self._node.tokens.identify(http.headers, route.name)
-        actor = actor_of(http.headers.get("Authorization", ""))
-        concerned = namespace if route.namespaced else ""
-        self._admission.admit(route.name, actor=actor, namespace=concerned)
-        body = b"" if route.body is None else await self._body(http)
-        request = Request(
-            self._node, self._watch, route, namespace, path_id, query, http.headers, body
+        tokens = self._node.tokens
+        caller = sessions.identify(
+            http, tokens, route.name, is_ours=lambda origin: self._is_ours(http, origin)
         )
-        if not route.polls:
-            return await route.handler(request)
-        task = asyncio.current_task()
-        assert task is not None
-        with self._admission.polling(actor):
-            self._polls.add(task)
-            try:
-                return await route.handler(request)
-            finally:
-                self._polls.discard(task)
+        http[_ACTOR] = caller.actor
+        namespace = DEFAULT_NAMESPACE
+        if route.namespaced:
+            namespace = caller.within(http.headers.get(NAMESPACE_HEADER, ""))
+        self._admission.admit(
+            route.name, actor=caller.actor, namespace=namespace if route.namespaced else ""
+        )
+        body = b"" if route.body is None else await self._body(http)
+        if route.name == "CreateSession":
+            caller = self._log_in(http, route, body)
+        node = signed(self._node, caller, http.remote or "")
+        request = Request(
+            node,
+            self._watch,
+            route,
+            caller,
+            namespace,
+            path_id,
+            query,
+            http.headers,
+            body,
+            http.secure,
+        )
+        if route.polls:
+            with self._admission.polling(caller.actor), tokens.calls.waits(caller):
+                answer = await route.handler(request)
+        else:
+            answer = await route.handler(request)
+        if not OPERATIONS[route.name].changes:
+            tokens.check(caller)  # who lost it meanwhile sees nothing any more
+        return caller, answer
+
+    def _log_in(self, http: web.BaseRequest, route: Route, body: bytes) -> Caller:
+        assert route.body is not None
+        token = Fields(parse_object(body), route.body.names).text("token")
+        return sessions.log_in(
+            http, self._node.tokens, token, is_ours=lambda origin: self._is_ours(http, origin)
+        )
 
     async def _body(self, http: web.BaseRequest) -> bytes:
         if http.content_type != _JSON:
             raise ApiError("NOT_JSON", f"the body must be {_JSON}, not {http.content_type}")
         if http.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ApiError("NOT_JSON", "compressed bodies are not taken")
-        most = self._limits.request_body_bytes
-        if http.content_length is not None and http.content_length > most:
+        if (
+            http.content_length is not None
+            and http.content_length > self._limits.request_body_bytes
+        ):
             raise self._too_large(f"the body has {http.content_length} bytes")
         if http.headers.get("Expect", "").lower() == "100-continue":
             await self._continue(http)
@@ -212,13 +245,15 @@ class HttpServer:
             await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             http.writer.output_size = 0
 
-    async def _answered(self, http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    async def _answered(
+        self, http: web.BaseRequest, answer: Answer, caller: Caller
+    ) -> web.StreamResponse:
         headers = CIMultiDict(answer.headers or {})
         if answer.stream is not None:
             streamed = web.StreamResponse(status=answer.status, headers=headers)
             self._allow(http, streamed)
             await streamed.prepare(http)
-            await _send(http, streamed, answer.stream)
+            await _send(http, streamed, self._guarded(answer.stream, caller))
             return streamed
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
@@ -227,6 +262,11 @@ class HttpServer:
             return await self._hand_out(http, answer, headers)
         content = await encode_answer(answer.body)
         return web.Response(status=answer.status, headers=headers, body=content)
+
+    async def _guarded(self, pieces: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        async for piece in pieces:
+            self._node.tokens.check(caller)
+            yield piece
 
     async def _hand_out(
         self, http: web.BaseRequest, answer: Answer, headers: CIMultiDict[str]
@@ -290,11 +330,20 @@ class HttpServer:
         if origin is None or response.prepared:
             return
         response.headers["Vary"] = "Origin"
+        if self._is_members(http, origin):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Allow-Credentials"] = "true"
+            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+
+    def _is_members(self, http: web.BaseRequest, origin: str) -> bool:
+        """Whether it is a page of a member of the cluster."""
         members = self._node.consensus.peers().values()
         named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
-        if any(member.http and named == f"http://{member.http}" for member in members):
-            response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+        return any(member.http and named == f"{http.scheme}://{member.http}" for member in members)
+
+    def _is_ours(self, http: web.BaseRequest, origin: str) -> bool:
+        """A page that came from this very address, or from another member."""
+        return origin == f"{http.scheme}://{http.host}" or self._is_members(http, origin)
 
 
 async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Server:
@@ -317,7 +366,7 @@ async def _send(
     try:
         async for piece in pieces:
             await response.write(piece)
-    except (HistoryDamaged, OSError) as error:
+    except (HistoryDamaged, ApiError, OSError) as error:
         # Without the query: what somebody put there by mistake, such as a token, is for no log.
         path = http.raw_path.partition("?")[0]
         log.warning("stream_broken_off", path=path, error=str(error))

@@ -108,7 +108,11 @@ class Duties:
         self._wakeup = asyncio.Event()
         self.outbox = Outbox(proposer=proposer, store=store)
         self._retention = Retention(
-            proposer=proposer, store=store, replica=replica, wake=self._wakeup.set
+            proposer=proposer,
+            store=store,
+            replica=replica,
+            wake=self._wakeup.set,
+            audit_retention_ms=times.audit_retention_ms,
         )
         self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
         self._term = 0  # the term we lead, 0 when we do not
