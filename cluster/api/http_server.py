@@ -41,7 +41,6 @@ _JSON = "application/json"
 _CORS_HEADERS = (
     f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
 )
-_ACTOR = "actor"  # of a request, as far as it is known
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
 
 
@@ -124,6 +123,7 @@ class HttpServer:
         begun = time.perf_counter()
         raw_path, _, query = _origin_form(http.raw_path).partition("?")
         name = "Page"
+        caller: Caller | None = None
         error: ApiError | None = None
         try:
             if raw_path.startswith("/api/"):
@@ -132,7 +132,8 @@ class HttpServer:
                     return self._preflight(http, methods)
                 route = _route(http, methods)
                 name = route.name
-                caller, answer = await self._call(http, route, path_id, query)
+                caller = self._identify(http, name)
+                caller, answer = await self._call(http, route, caller, path_id, query)
                 response = await self._answered(http, answer, caller)
             else:
                 response = self._static(http, raw_path)
@@ -154,20 +155,22 @@ class HttpServer:
             self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
-        self._admission.refusals.note(name, error, http.remote or "", actor=http.get(_ACTOR, ""))
+        actor = "" if caller is None else caller.actor
+        self._admission.refusals.note(name, error, http.remote or "", actor=actor)
         self._allow(http, response)
         return response
 
-    async def _call(
-        self, http: web.BaseRequest, route: Route, path_id: str, query: str
-    ) -> tuple[Caller, Answer]:
+    def _identify(self, http: web.BaseRequest, operation: str) -> Caller:
         if self._stopping:
             raise self._going()
-        tokens = self._node.tokens
-        caller = sessions.identify(
-            http, tokens, route.name, is_ours=lambda origin: self._is_ours(http, origin)
+        return sessions.identify(
+            http, self._node.tokens, operation, is_ours=lambda origin: self._is_ours(http, origin)
         )
-        http[_ACTOR] = caller.actor
+
+    async def _call(
+        self, http: web.BaseRequest, route: Route, caller: Caller, path_id: str, query: str
+    ) -> tuple[Caller, Answer]:
+        tokens = self._node.tokens
         namespace = DEFAULT_NAMESPACE
         if route.namespaced:
             namespace = caller.within(http.headers.get(NAMESPACE_HEADER, ""))

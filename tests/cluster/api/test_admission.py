@@ -126,7 +126,7 @@ async def test_too_many_calls_over_both_apis(tmp_path: Path) -> None:
                 await stub.ListWorkflows(pb.ListWorkflowsRequest(), metadata=metadata)
         assert (await client.get("/api/health", Authorization=ONE)).status == 200
         told = [log for log in logs if log["event"] == "call_refused"]
-        assert {log["actor"] for log in told} == {"one"}
+        assert {log["actor"] for log in told} == {"file:one"}
         assert "one-token" not in str(logs)
         text = served.services.metrics.render().decode()
         assert (
@@ -149,8 +149,8 @@ async def test_too_many_calls_for_one_namespace(tmp_path: Path) -> None:
         assert reply.status == 200  # of none
         async with grpc.aio.insecure_channel(served.grpc) as channel:
             stub: Any = service_pb2_grpc.WorkflowServiceStub(channel)
+            request = pb.ListWorkflowsRequest(namespace="shop")
             with pytest.raises(grpc.aio.AioRpcError) as error:
-                request = pb.ListWorkflowsRequest(namespace="shop")
                 await stub.ListWorkflows(request, metadata=(("authorization", ONE),))
             assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
