@@ -399,7 +399,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     async def RevokeToken(
         self, request: pb.RevokeTokenRequest, context: Context
     ) -> pb.RevokeTokenResponse:
-        token_id = check_id("id", request.id)
+        token_id = access.id_of(request.id)
         reached = await access.revoke(self.node, token_id, request_id(request))
         return pb.RevokeTokenResponse(applied_by=reached.applied_by, not_yet=reached.not_yet)
 
