@@ -45,6 +45,7 @@ COMMANDS: dict[type, Feature] = {
     c.CancelStep: Feature("cancelling steps", RELEASE_0_2),
     c.ContinueAsNew: Feature("continue_as_new", RELEASE_0_2),
     c.UpsertSearchAttributes: Feature("search attributes", RELEASE_0_2),
+    c.SetQuota: Feature("quotas of namespaces", RELEASE_0_4),
     c.MintToken: TOKENS,
     c.RevokeToken: TOKENS,
     c.RecordCall: AUDIT,

@@ -156,8 +156,8 @@ class Metrics:
         )
         self.calls_refused = Counter(
             "workflowd_calls_refused_total",
-            "Calls refused for who made them.",
-            ["reason"],
+            "Calls and connections refused for who made them, or for a limit, which is named.",
+            ["reason", "limit"],
             registry=registry,
         )
         self.loop_lag = Gauge(

@@ -71,7 +71,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "pause": {"POST": steering.PAUSE},
         "unpause": {"POST": steering.UNPAUSE},
     },
-    "/api/namespaces": {"": {"PUT": node.UPDATE_NAMESPACE}},
+    "/api/namespaces": {
+        "": {"PUT": node.UPDATE_NAMESPACE},
+        "quota": {"PUT": node.SET_QUOTA},
+    },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
 }

@@ -17,7 +17,7 @@ from raftflow.cluster.api.status import TABLE
 
 # What any call may hear, whichever it is.
 _ALWAYS = ("MALFORMED", "UNKNOWN_FIELD", "INVALID_FIELD", "UNAVAILABLE", "INTERNAL")
-_WITH_BODY = ("NOT_JSON", "BODY_TOO_LARGE", "PAYLOAD_TOO_LARGE")
+_WITH_BODY = ("NOT_JSON", "BODY_TOO_LARGE", "PAYLOAD_TOO_LARGE", "REQUEST_TIMEOUT")
 _CHANGING = ("OVERLOADED", "MAYBE_APPLIED", "FEATURE_UNAVAILABLE")
 _STATUS_TEXTS = {200: "Done.", 201: "Made.", 204: "Nothing came in time.", 503: "Not now."}
 # These look at this node alone.

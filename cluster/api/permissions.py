@@ -64,6 +64,7 @@ OPERATIONS: Mapping[str, Permission] = {
     "ListNamespaces": Permission("viewer", _LOOK.roles, whole_cluster=True),
     "CreateNamespace": _RULE,
     "UpdateNamespace": _RULE,
+    "SetNamespaceQuota": _RULE,
     "AddNode": _RULE,
     "RemoveNode": _RULE,
     "MintToken": _RULE,

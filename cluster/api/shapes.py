@@ -233,7 +233,13 @@ SHAPES: Mapping[str, Schema] = {
     "DecisionCompleted": _said("completed", {"activity_tasks": array(ref("ActivityTask"))}),
     "ActivityCompleted": _said("completed", {"workflow_task": ref("WorkflowTask")}),
     "Extended": _said("extended"),
-    "Namespace": _shape({"name": ID, "retention_ms": COUNT}, created_at=TIME),
+    "Namespace": _shape(
+        {"name": ID, "retention_ms": COUNT},
+        created_at=TIME,
+        max_open_runs=COUNT,
+        starts_per_second=COUNT,
+    ),
+    "Quota": _shape({"name": ID, "max_open_runs": COUNT, "starts_per_second": COUNT}),
     "Namespaces": _shape({"namespaces": array(ref("Namespace"))}),
     "Token": _shape(_TOKEN, **_TOKEN_TIMES),
     "MintedToken": _shape(

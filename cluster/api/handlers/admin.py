@@ -20,7 +20,7 @@ from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.errors import MembershipRefused, Overloaded, Unavailable
 from raftflow.cluster.features import AUDIT, MEMBERSHIP
-from raftflow.engine.commands import CreateNamespace, RecordCall, UpdateNamespace
+from raftflow.engine.commands import CreateNamespace, RecordCall, SetQuota, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
 
@@ -36,7 +36,9 @@ _NOTE_MS = 2_000
 _STARTED = time.monotonic()
 
 
-async def change_namespace(node: NodeServices, command: CreateNamespace | UpdateNamespace) -> None:
+async def change_namespace(
+    node: NodeServices, command: CreateNamespace | UpdateNamespace | SetQuota
+) -> None:
     await execute(node, command)
 
 
