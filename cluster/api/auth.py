@@ -26,7 +26,10 @@ NAMESPACE_HEADER = "X-Workflowd-Namespace"
 # By operation, as both APIs name it. What is in neither works within a namespace.
 OPEN = frozenset({"Health", "Ready", "DescribeApi"})
 WHOLE_CLUSTER = frozenset(
-    {"CreateNamespace", "UpdateNamespace", "ListNamespaces", "AddNode", "RemoveNode"}
+    {
+        *("CreateNamespace", "UpdateNamespace", "ListNamespaces"),
+        *("AddNode", "RemoveNode", "TakeBackup"),
+    }
 )
 _SCHEME = "bearer"
 _SHORTEST = 16

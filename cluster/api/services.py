@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
@@ -156,6 +157,12 @@ class Digests(Protocol):
     def compared_index(self) -> int: ...
 
 
+class Backups(Protocol):
+    async def take(self, *, feature_level: int) -> Taken:
+        """Raises Overloaded or Unavailable."""
+        ...
+
+
 class Clock(Protocol):
     def wall_ms(self) -> int: ...
 
@@ -183,6 +190,7 @@ class NodeServices:
     members: Members
     digests: Digests
     checks: Checks
+    backups: Backups
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -13,6 +13,7 @@ from raftflow.cluster.api.handlers.common import execute
 from raftflow.cluster.api.payloads import timestamp
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.features import MEMBERSHIP
@@ -125,6 +126,12 @@ async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
         "index": index,
         "cluster_id": node.config.cluster_id,
     }
+
+
+async def take_backup(node: NodeServices) -> Taken:
+    """A copy of the state with everything that was acknowledged, anywhere, before the call."""
+    await node.reads.linearizable()
+    return await node.backups.take(feature_level=node.levels.level)
 
 
 # ---- the cluster page ---------------------------------------------------------------------------

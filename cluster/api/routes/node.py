@@ -1,6 +1,9 @@
-"""The node and the cluster: namespaces, health, readiness, who leads."""
+"""The node and the cluster: namespaces, health, readiness, who leads, backups."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import asdict
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.handlers import admin
@@ -145,5 +148,32 @@ REMOVE_NODE = Route(
     summary="Take a node out of the cluster. It may be the leader.",
     answers={200: ref("MemberChanged")},
     refusals=("NODE_NOT_FOUND", "MEMBERSHIP_REFUSED"),
+    namespaced=False,
+)
+
+
+# What the body is, as JSON: the manifest of the backup.
+BACKUP_HEADER = "X-Raftflow-Backup"
+
+
+async def take_backup(request: Request) -> Answer:
+    request.query()
+    taken = await admin.take_backup(request.node)
+    return Answer(
+        200,
+        headers={
+            "Content-Type": "application/octet-stream",
+            BACKUP_HEADER: json.dumps(asdict(taken.manifest)),
+        },
+        stream=taken.pieces(),
+    )
+
+
+TAKE_BACKUP = Route(
+    name="TakeBackup",
+    handler=take_backup,
+    summary="The whole state at one entry, as `raftflow backup create` keeps it.",
+    answers={200: None},
+    refusals=("OVERLOADED",),
     namespaced=False,
 )
