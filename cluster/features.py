@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from raftflow.cluster.errors import FeatureUnavailable
 from raftflow.engine import commands as c
-from raftflow.engine.commands import FEATURE_LEVEL, RELEASE_0_2, RELEASE_0_3
+from raftflow.engine.commands import FEATURE_LEVEL, RELEASE_0_2, RELEASE_0_3, RELEASE_0_4
 from raftflow.engine.retry import RetryPolicy
 
 # The first release of each level.
-RELEASES = {1: "0.1", RELEASE_0_2: "0.2", RELEASE_0_3: "0.3"}
+RELEASES = {1: "0.1", RELEASE_0_2: "0.2", RELEASE_0_3: "0.3", RELEASE_0_4: "0.4"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,21 @@ from raftflow.engine.retry import RetryPolicy
 
 # 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own).
 # 3: entries of consensus may say who belongs to the cluster; commands mean what they meant.
+# 4: commands say who called (tokens, roles, the audit log).
 # An entry of a lower level means what it meant, row by row.
 RELEASE_0_2 = 2
 RELEASE_0_3 = 3
-FEATURE_LEVEL = RELEASE_0_3
+RELEASE_0_4 = 4
+FEATURE_LEVEL = RELEASE_0_4
+
+
+class Role(IntEnum):
+    """What a caller may do: look, use, rule; or work, and nothing else."""
+
+    VIEWER = 1
+    USER = 2
+    ADMIN = 3
+    WORKER = 4
 
 
 class IdReusePolicy(IntEnum):

@@ -18,6 +18,7 @@ import structlog
 from raftflow.cluster.api.limits import check_id
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.errors import StartRefused
+from raftflow.engine.commands import Role
 from raftflow.engine.ids import DEFAULT_NAMESPACE, id_problem
 
 log = structlog.get_logger("raftflow.api")
@@ -33,6 +34,22 @@ WHOLE_CLUSTER = frozenset(
 )
 _SCHEME = "bearer"
 _SHORTEST = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls. ``actor`` is the token's id, or the name of its line in the token file; no
+    ``namespaces`` are all of them. ``token_id`` "": the token is not one of the log."""
+
+    actor: str
+    role: Role
+    namespaces: frozenset[str] = frozenset()
+    sees_payloads: bool = True
+    token_id: str = ""
+
+
+# Where nobody is asked who they are.
+ANYBODY = Caller(actor="anonymous", role=Role.ADMIN)
 
 
 @dataclass(frozen=True, slots=True)
