@@ -1,4 +1,4 @@
-"""What a backup says of itself: `manifest.json`, written last, so that with it the rest is whole."""
+"""What a backup says of itself: `manifest.json`, written last. Where it is, the rest is whole."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Place(Protocol):
         """The file, where it is one of this machine."""
 
     def backups(self) -> list[str]:
-        """The names of those that are whole, oldest first."""
+        """The names of those that are whole."""
 
 
 def place(location: str) -> Place:

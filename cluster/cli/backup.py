@@ -72,6 +72,7 @@ def list_(printer: Printer, where: str) -> None:
     with _told(where):
         locations = [inside(where, name) for name in place(where).backups()]
         found = [(each, _manifest(place(each))) for each in locations]
+        found.sort(key=lambda each: (each[1].created_at, each[1].index))
     if printer.format == "json":
         printer.document([{"backup": each, **asdict(manifest)} for each, manifest in found])
         return

@@ -14,6 +14,7 @@ from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
+from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
@@ -35,7 +36,10 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, node, backup, doctor, history, log):
+for command in (
+    *(serve, dev, workflow, namespace, cluster, node, backup, force_recover, doctor),
+    *(history, log),
+):
     cli.add_command(command)
 
 

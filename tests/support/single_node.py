@@ -422,7 +422,7 @@ class SingleNode:
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
 
-    async def take(self, *, feature_level: int) -> Taken:
+    async def take_backup(self, *, feature_level: int) -> Taken:
         return Taken(
             Manifest(
                 cluster_id="",
