@@ -30,6 +30,7 @@ class Feature:
 EAGER = Feature("eager answers", RELEASE_0_2)
 DELETION = Feature("deleting runs", RELEASE_0_2)
 MEMBERSHIP = Feature("changing the members of the cluster", RELEASE_0_3)
+API_NODES = Feature("nodes that never vote", RELEASE_0_4)
 
 # Commands that a later release added.
 COMMANDS: dict[type, Feature] = {

@@ -2,8 +2,9 @@
 
 It becomes the only voter of another cluster that begins with everything the node holds: its last
 entries too, whether they were acknowledged or not. What only the others held is lost, and nothing
-can tell what that was. The new cluster has an id of its own, because the old majority cannot be told
-that it is deposed: should its disks come back, its nodes must not be able to say a word to this one.
+can tell what that was. The new cluster has an id of its own, because the old majority cannot be
+told that it is deposed: should its disks come back, its nodes must not be able to say a word to
+this one.
 
 The decree is an entry of the log, in a term of its own, as if this node had been elected alone. So
 the others, when they join anew, read there how it came that this node decides alone.
@@ -11,7 +12,6 @@ the others, when they join anew, read there how it came that this node decides a
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from contextlib import closing
@@ -144,8 +144,8 @@ def _survey(directory: Path) -> Survivor:
                 f" nowhere in it, its state ends at {applied.index}. Take another survivor, or a"
                 " backup (`raftflow backup restore`)"
             )
-        configuration = _newest(journal, held)
-        last = max(journal.last_index, applied.index)
+        anew = _begins_anew(journal, applied)
+        configuration = held.configuration if anew else _newest(journal, held)
         if configuration.find(identity.node_id) is None:
             raise Refused(f"{identity.node_id} is no member of its cluster any more")
         return Survivor(
@@ -153,11 +153,16 @@ def _survey(directory: Path) -> Survivor:
             identity,
             configuration,
             applied,
-            last,
-            journal.last_term,
+            applied.index if anew else journal.last_index,
+            applied.term if anew else journal.last_term,
             hard_state.term,
             abstaining.marked(disk, str(raft)),
         )
+
+
+def _begins_anew(journal: Journal, applied: AppliedState) -> bool:
+    """As a start would find it: a copy was installed, or the state was on disk before the log."""
+    return applied.index > journal.last_index or journal.term(applied.index) != applied.term
 
 
 def _newest(journal: Journal, held: Held) -> Configuration:
@@ -197,7 +202,7 @@ def _decree(raft: Path, configuration: Configuration, survivor: Survivor) -> Non
     hard_state = HardState.open(str(raft), disk, may_be_new=False)
     hard_state.store(term, survivor.identity.node_id)
     with closing(Journal.open(str(raft), disk=disk)) as journal:
-        if survivor.applied.index > journal.last_index:
+        if _begins_anew(journal, survivor.applied):
             journal.reset(survivor.applied.index, survivor.applied.term)
         index = journal.last_index + 1
         journal.append([LogEntry(index, term, CONFIGURATION + encode(configuration))])

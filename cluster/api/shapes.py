@@ -27,7 +27,7 @@ _ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
-_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "removed"]}
+_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "api", "removed"]}
 
 
 def _shape(required: Mapping[str, Schema], **optional: Schema) -> Schema:
@@ -274,6 +274,7 @@ SHAPES: Mapping[str, Schema] = {
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
+        uptime_seconds={"type": ["number", "null"]},
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
         clock_skew_ms={"type": ["integer", "null"]},
