@@ -20,6 +20,7 @@ import structlog
 from raftflow.cluster.background import spawn
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.membership import (
+    MAX_API_NODES,
     MAX_VOTERS,
     Configuration,
     Member,

@@ -104,7 +104,7 @@ class Objects:
         # What obstore does not name comes as these.
         self._errors = (BaseError, ValueError, OSError)
         with self._naming():
-            local = {"mkdir": True} if url.startswith("file://") else {}
+            local: dict[str, Any] = {"mkdir": True} if url.startswith("file://") else {}
             self._store: Any = from_url(url, **local)
 
     def write(self, name: str, pieces: Iterator[bytes]) -> None:

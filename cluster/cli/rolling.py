@@ -68,10 +68,8 @@ def ailing(state: dict[str, Any]) -> list[str]:
     found = [] if state.get("leader") else ["no leader is known"]
     if state.get("pending_change"):
         found.append(str(state["pending_change"]))
-    for row in _members(state):
-        if problem := _problem(row):
-            found.append(f"{row['id']} {problem}")
-    return found
+    judged = [(row["id"], _problem(row)) for row in _members(state)]
+    return found + [f"{node_id} {problem}" for node_id, problem in judged if problem]
 
 
 def _problem(row: dict[str, Any]) -> str:
@@ -107,7 +105,9 @@ def _until_well(
     client: Client, before: dict[str, Any], *, began: float, give_up_at: float
 ) -> dict[str, Any]:
     """The node's row, once it is another process and everything has been well for a moment."""
-    node_id, well_since = before["id"], None
+    node_id = before["id"]
+    well_since: float | None = None
+    row: dict[str, Any]
     while True:
         try:
             state = client.get("/api/cluster")
