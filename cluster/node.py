@@ -130,6 +130,7 @@ class Node:
         services = self._services(store)
         api = ApiServer(services)
         await api.start()
+        exits.push_async_callback(self.dispatch.drain)
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
