@@ -1,63 +1,22 @@
 from __future__ import annotations
 
-import asyncio
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from survivor import DISK, LEVEL, born
 
 from raftflow.cluster import damage, force_recover
 from raftflow.cluster.consensus import outcast
-from raftflow.cluster.consensus.configurations import CONFIGURATION, REGULAR, Held
+from raftflow.cluster.consensus.configurations import Held
 from raftflow.cluster.consensus.identity import DirectoryLock, IdentityError, claim_directory
-from raftflow.cluster.consensus.membership import Configuration, Member, decode, encode
+from raftflow.cluster.consensus.membership import Configuration, Member, decode
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.damage import Part
 from raftflow.cluster.force_recover import Refused, another_id, recover, survey
-from raftflow.cluster.store import AppliedState, Store, WriteBatch
 from raftflow.raftlog import abstaining
-from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal, LogEntry
-
-DISK = OsDisk()
-LEVEL = 4
-
-
-def three(own_disk: str) -> Configuration:
-    return Configuration(
-        (Member("n1", "a:1", True, own_disk), Member("n2", "b:1", True, "x"), Member("n3", "c:1")),
-        LEVEL,
-    )
-
-
-def born(directory: Path, *, entries: int = 9, applied: int = 6, prev: int = 0) -> Configuration:
-    """The directory of n1 as a crash leaves it: entry 4 says who belongs, the last were not
-    committed."""
-    claim = claim_directory(str(directory), cluster_id="shop", node_id="n1")
-    claim.lock.release()
-    configuration = three(claim.identity.incarnation)
-    raft = str(directory / "raft")
-    HardState.open(raft, DISK).store(3, "n2")
-    MembershipFile.open(raft, DISK).store(Held(0, replace(configuration, feature_level=0)))
-    with closing(Journal.open(raft, disk=DISK)) as journal:
-        if prev:
-            journal.reset(prev, 1)
-        for index in range(prev + 1, entries + 1):
-            payload = CONFIGURATION + encode(configuration) if index == 4 else REGULAR + b"x"
-            journal.append([LogEntry(index, 2, payload)])
-        journal.flush()
-    (directory / "peers.json").write_text('{"format": 1, "peers": {}}')
-    asyncio.run(applied_at(directory / "state.db", applied))
-    return configuration
-
-
-async def applied_at(path: Path, index: int) -> None:
-    store = await Store.open(path)
-    store.submit(WriteBatch(AppliedState(index, 2, 1_000, bytes(16), 1)))
-    await store.wait_written(index)
-    await store.close()
 
 
 def decree(directory: Path) -> LogEntry:
@@ -115,9 +74,11 @@ def test_interrupted_it_counts_in_nothing_and_is_repeated(
     def dies(_directory: str, _identity: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    survivor = survey(tmp_path)
+    with monkeypatch.context() as patched:
         patched.setattr(force_recover, "write_identity", dies)
-        recover(survey(tmp_path), "shop-r1")
+        with pytest.raises(KeyboardInterrupt):
+            recover(survivor, "shop-r1")
     claim = claim_directory(str(tmp_path), cluster_id="shop", node_id="n1")
     claim.lock.release()
     held = MembershipFile.open(str(tmp_path / "raft"), DISK).held

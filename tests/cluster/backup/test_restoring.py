@@ -80,9 +80,7 @@ def test_each_directory_is_a_disk_of_its_own(tmp_path: Path) -> None:
     incarnations = set()
     for each in ("a", "b"):
         made = restored(tmp_path / each)
-        claim = claim_directory(
-            str(tmp_path / each), cluster_id=made.cluster_id, node_id="n2"
-        )
+        claim = claim_directory(str(tmp_path / each), cluster_id=made.cluster_id, node_id="n2")
         incarnations.add(claim.identity.incarnation)
         claim.lock.release()
     assert len(incarnations) == 2
@@ -108,7 +106,7 @@ def test_an_interrupted_one_starts_no_node(tmp_path: Path) -> None:
     made.begin()
     made.write_state(iter([b"state"]))
     made.close()
-    with pytest.raises(IdentityError, match="has no node.json but is not empty"):
+    with pytest.raises(IdentityError, match=r"has no node\.json but is not empty"):
         claim_directory(str(tmp_path), cluster_id="shop", node_id="n2")
 
 
@@ -124,9 +122,7 @@ def test_given_up_it_leaves_the_directory_empty(tmp_path: Path) -> None:
 
 
 def test_a_node_that_joins_is_not_restored(tmp_path: Path) -> None:
-    joins = Config(
-        node_id="n4", data_dir=tmp_path, join=PEERS, raft_addr=Address("10.0.0.1", 9999)
-    )
+    joins = Config(node_id="n4", data_dir=tmp_path, join=PEERS, raft_addr=Address("10.0.0.1", 9999))
     with pytest.raises(BackupError, match="name the members with peers"):
         Restoration(joins, MANIFEST)
 
@@ -134,7 +130,8 @@ def test_a_node_that_joins_is_not_restored(tmp_path: Path) -> None:
 async def test_the_state_is_the_one_that_was_backed_up(rig: Rig, tmp_path: Path) -> None:
     await populate(rig, ["a", "b"])
     copy = await rig.store.copy_to(rig.folder / "copy.db")
-    restored(tmp_path / "data", Path(copy.path).read_bytes())
+    content = Path(copy.path).read_bytes()  # noqa: ASYNC240  a local file
+    restored(tmp_path / "data", content)
     store = await Store.open(tmp_path / "data" / "state.db")
     assert store.written == copy.applied
     assert sum((await store.counts("default")).values()) == 2
