@@ -16,6 +16,9 @@ from raftflow.cluster.backup.manifest import MANIFEST, BackupError
 from raftflow.cluster.durable import sync_directory
 
 PIECE_BYTES = 8 << 20
+# Parts under way at once. More would be read ahead of a slow store, and then nothing for so long
+# that the node gave its reader up.
+UPLOADS = 2
 
 
 class Place(Protocol):
@@ -52,7 +55,7 @@ class Directory:
         with self._naming():
             self._path.mkdir(parents=True, exist_ok=True)
             try:
-                with temporary.open("wb") as file:
+                with open(temporary, "wb", opener=_private) as file:
                     for piece in pieces:
                         file.write(piece)
                     file.flush()
@@ -86,6 +89,11 @@ class Directory:
             ) from error
 
 
+def _private(path: str, flags: int) -> int:
+    """All payloads are in it."""
+    return os.open(path, flags, 0o600)
+
+
 class Objects:
     """Credentials and region come from where the store's own tools take them: AWS_..., GOOGLE_...,
     AZURE_... in the environment, or the identity of the machine."""
@@ -109,7 +117,9 @@ class Objects:
 
     def write(self, name: str, pieces: Iterator[bytes]) -> None:
         with self._naming():
-            self._obstore.put(self._store, name, pieces, chunk_size=PIECE_BYTES)
+            self._obstore.put(
+                self._store, name, pieces, chunk_size=PIECE_BYTES, max_concurrency=UPLOADS
+            )
 
     def read(self, name: str) -> Iterator[bytes]:
         with self._naming():
@@ -131,4 +141,4 @@ class Objects:
             yield
         except self._errors as error:
             first = str(error).strip().splitlines() or [type(error).__name__]
-            raise BackupError(f"{self._url}: {first[0]}") from error
+            raise BackupError(f"{self._url}: {first[0].partition(': <?xml')[0]}") from error

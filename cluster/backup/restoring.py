@@ -73,7 +73,7 @@ class Restoration:
         self._lock = DirectoryLock(str(self._directory))
 
     def write_state(self, pieces: Iterator[bytes]) -> None:
-        with self.state.open("wb") as file:
+        with self.state.open("xb") as file:
             for piece in pieces:
                 file.write(piece)
             file.flush()

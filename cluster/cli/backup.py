@@ -69,13 +69,21 @@ def create(client: Client, printer: Printer, where: str) -> None:
 @output_option
 def list_(printer: Printer, where: str) -> None:
     """List the backups in PLACE, oldest first."""
+    found, unreadable = [], []
     with _told(where):
-        locations = [inside(where, name) for name in place(where).backups()]
-        found = [(each, _manifest(place(each))) for each in locations]
-        found.sort(key=lambda each: (each[1].created_at, each[1].index))
+        for name in place(where).backups():
+            location = inside(where, name)
+            try:
+                found.append((location, _manifest(place(location))))
+            except BackupError as error:
+                unreadable.append((location, str(error)))
+    found.sort(key=lambda each: (each[1].created_at, each[1].index))
     if printer.format == "json":
-        printer.document([{"backup": each, **asdict(manifest)} for each, manifest in found])
+        readable = [{"backup": each, **asdict(manifest)} for each, manifest in found]
+        printer.document(readable + [{"backup": each, "error": why} for each, why in unreadable])
         return
+    for each, why in unreadable:
+        printer.note(f"{each}: {why}")
     printer.rows(
         ("created", "cluster", "entry", "bytes", "release", "backup"),
         [

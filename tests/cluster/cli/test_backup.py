@@ -129,6 +129,18 @@ async def test_a_damaged_backup_is_neither_verified_nor_restored(node: Any, tmp_
     assert "manifest.json" in str((await run("verify", backup)).exception)
 
 
+async def test_a_manifest_that_cannot_be_read_hides_no_other(node: Any, tmp_path: Path) -> None:
+    where = tmp_path / "kept"
+    backup = json.loads((await create(node, str(where), "-o", "json")).output)["backup"]
+    (where / "broken").mkdir()
+    (where / "broken" / MANIFEST).write_text("{}")
+    listed = json.loads((await run("list", str(where), "-o", "json")).output)
+    assert [each["backup"] for each in listed] == [backup, f"{where}/broken"]
+    said = (await run("list", str(where))).output
+    assert backup in said
+    assert f"{where}/broken: its manifest.json cannot be read" in said
+
+
 async def test_the_old_id_is_kept_only_when_asked_for(node: Any, tmp_path: Path) -> None:
     backup = json.loads((await create(node, str(tmp_path / "kept"), "-o", "json")).output)["backup"]
     own = ("--cluster-id", "shop", "--data-dir", str(tmp_path / "data"))
