@@ -22,6 +22,7 @@ from raftflow.cluster.api.repairing import while_repairing
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.background import end, spawn
+from raftflow.cluster.backup.source import BackupSource
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -144,6 +145,7 @@ class Node:
         services = self._services(store)
         api = ApiServer(services)
         await api.start()
+        exits.push_async_callback(self.dispatch.drain)
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
@@ -323,6 +325,13 @@ class Node:
             members=self.members,
             digests=self.digests,
             checks=self.checks,
+            backups=BackupSource(
+                replica=self.replica,
+                data_dir=self.config.data_dir,
+                cluster_id=self.config.cluster_id,
+                node_id=self.config.node_id,
+                version=version("raftflow"),
+            ),
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,
