@@ -353,7 +353,6 @@ class Replica:
         applied = copy.applied
         snapshot_id = f"{applied.index}-{applied.term}-{self._copy_number}"
         self._copies[snapshot_id] = folder
-        log.info("snapshot_made", snapshot_id=snapshot_id, bytes=copy.size)
         return copy.path, SnapshotManifest(
             index=applied.index,
             term=applied.term,
@@ -393,4 +392,3 @@ class Replica:
             )
         self._wake_waiters()
         self._wake.set()
-        log.info("snapshot_installed", index=self.applied.index, term=self.applied.term)

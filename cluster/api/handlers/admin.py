@@ -42,7 +42,8 @@ async def namespaces(node: NodeServices) -> list[NamespaceRecord]:
 
 def leader_of(node: NodeServices) -> str | None:
     """The leader this node heard of within two election timeouts."""
-    return node.consensus.status().leader_heard(2 * node.config.election_max_ms)
+    heard: str | None = node.consensus.status().leader_heard(2 * node.config.election_max_ms)
+    return heard
 
 
 async def health(node: NodeServices) -> dict[str, Any]:
