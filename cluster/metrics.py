@@ -152,6 +152,12 @@ class Metrics:
             ["invariant"],
             registry=registry,
         )
+        self.invariants_violated = Gauge(
+            "workflowd_invariants_violated",
+            "What did not hold when it was last looked at.",
+            ["invariant"],
+            registry=registry,
+        )
 
     def _watch_node(self, registry: CollectorRegistry) -> None:
         self.fsync = Histogram(

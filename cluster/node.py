@@ -277,6 +277,8 @@ class Node:
         self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         for invariant in INVARIANTS:  # a series that is absent cannot be watched
             self.metrics.invariant_violations.labels(invariant)
+            violated = partial(self.checks.violated, invariant)
+            self.metrics.invariants_violated.labels(invariant).set_function(violated)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
