@@ -61,6 +61,10 @@ class Address:
     def is_wildcard(self) -> bool:
         return self.host in WILDCARDS
 
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
@@ -197,6 +201,24 @@ class Config:
         "",
         "File with one bearer token a line; every call must then carry one. See docs/operating.md.",
     )
+    tls_cert_file: str = setting(
+        "",
+        "Certificate (PEM, with its chain) of the JSON API, gRPC and metrics; needs"
+        " tls_key_file. See docs/security.md.",
+    )
+    tls_key_file: str = setting("", "Private key of tls_cert_file, without a password.")
+    tls_client_ca_file: str = setting(
+        "", "Authorities (PEM): who calls must then show a certificate that one of them signed."
+    )
+    peer_cert_file: str = setting(
+        "",
+        "Certificate that this node shows the other nodes, in which its name stands"
+        " (`raftflow cert issue`); needs peer_key_file and peer_ca_file.",
+    )
+    peer_key_file: str = setting("", "Private key of peer_cert_file, without a password.")
+    peer_ca_file: str = setting(
+        "", "Authorities (PEM), one of which must have signed the certificates of the other nodes."
+    )
     otlp_endpoint: str = setting(
         "",
         "OTLP/HTTP receiver of spans, such as http://127.0.0.1:4318; needs `raftflow[otel]`.",
@@ -216,6 +238,7 @@ class Config:
         self._check_addresses()
         self._check_timing()
         self._check_sizes()
+        self._check_tls()
 
     @property
     def voters(self) -> tuple[Peer, ...]:
@@ -224,6 +247,21 @@ class Config:
         if not self.peers and not self.join:
             return (Peer(self.node_id, self.advertise_raft_addr),)
         return tuple(sorted(self.peers or self.join, key=lambda peer: peer.id))
+
+    @property
+    def http_scheme(self) -> str:
+        return "https" if self.tls_cert_file else "http"
+
+    def _check_tls(self) -> None:
+        for names in (
+            ("tls_cert_file", "tls_key_file"),
+            ("peer_cert_file", "peer_key_file", "peer_ca_file"),
+        ):
+            missing = [name for name in names if not getattr(self, name)]
+            if missing and len(missing) < len(names):
+                raise ConfigError(missing[0], f"needed: {', '.join(names)} belong together")
+        if self.tls_client_ca_file and not self.tls_cert_file:
+            raise ConfigError("tls_client_ca_file", "needs tls_cert_file and tls_key_file")
 
     def _check_identity(self) -> None:
         _check_id("node_id", self.node_id)

@@ -26,6 +26,8 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
+from raftflow.cluster.listener import BACKLOG, TlsListener, bound
+from raftflow.cluster.tls import Credentials
 
 log = structlog.get_logger("raftflow.api")
 
@@ -33,6 +35,8 @@ _JSON = "application/json"
 # A poll names up to a thousand types in its query.
 _MAX_LINE_BYTES = 64 << 10
 _LINGER_S = 2.0
+_HANDSHAKE_S = 5.0
+_MAX_HANDSHAKES = 512
 _SILENT = logging.getLogger("raftflow.api.aiohttp")
 _SILENT.setLevel(logging.CRITICAL)
 _CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
@@ -59,7 +63,7 @@ class HttpServer:
         self._watch = watch
         self._page = Page()
         self._limit = node.config.limits.request_body_bytes
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
         self._web: web.Server | None = None
         self._stopping = False
         self._polls: set[asyncio.Task[Any]] = set()
@@ -79,7 +83,7 @@ class HttpServer:
             # A body that was refused unread: time for its sender to read why, and no more.
             lingering_time=_LINGER_S,
         )
-        self._server = await listen(self._web, host, port, "http")
+        self._server = await listen(self._web, host, port, "http", self._node.tls)
 
     @property
     def port(self) -> int:
@@ -233,7 +237,9 @@ class HttpServer:
             raise ApiError("ROUTE_NOT_FOUND", "there is no such path; docs/protocol.md lists them")
         if http.method not in ("GET", "HEAD"):
             raise NotAllowed(http.method, "GET, HEAD")
-        nodes = (info.http for info in self._node.consensus.peers().values())
+        scheme = self._node.config.http_scheme
+        members = self._node.consensus.peers().values()
+        nodes = (f"{scheme}://{info.http}" for info in members if info.http)
         headers = self._page.headers(file, nodes)
         if http.headers.get("If-None-Match") == file.etag:
             return web.Response(status=304, headers=headers)
@@ -268,16 +274,30 @@ class HttpServer:
         response.headers["Vary"] = "Origin"
         members = self._node.consensus.peers().values()
         named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
-        if any(member.http and named == f"http://{member.http}" for member in members):
+        scheme = self._node.config.http_scheme
+        if any(member.http and named == f"{scheme}://{member.http}" for member in members):
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
 
 
-async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Server:
-    """Bind, or say in one sentence why not."""
+async def listen(
+    factory: Any, host: str, port: int, what: str, tls: Credentials | None
+) -> asyncio.Server | TlsListener:
+    """Bind and serve, or say in one sentence why not."""
     loop = asyncio.get_running_loop()
     try:
-        return await loop.create_server(factory, host, port, backlog=1024)
+        if tls is None:
+            return await loop.create_server(factory, host, port, backlog=BACKLOG)
+        server = TlsListener(
+            await bound(host, port),
+            factory,
+            tls.accepting,
+            what=what,
+            timeout_s=_HANDSHAKE_S,
+            most=_MAX_HANDSHAKES,
+        )
+        await server.start_serving()
+        return server
     except OSError as error:
         raise PortInUse(
             f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "

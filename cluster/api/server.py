@@ -11,6 +11,7 @@ from raftflow.cluster.api.handlers import admin
 from raftflow.cluster.api.http_server import HttpServer, listen
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.listener import TlsListener
 from raftflow.cluster.metrics import CONTENT_TYPE
 
 
@@ -25,13 +26,13 @@ class ApiServer:
         self.http = HttpServer(node, watch)
         self.grpc = GrpcServer(node, watch)
         self._metrics_web: web.Server | None = None
-        self._metrics: asyncio.Server | None = None
+        self._metrics: asyncio.Server | TlsListener | None = None
 
     async def start(self) -> None:
-        config = self._node.config
+        config, metrics = self._node.config, self._node.config.metrics_addr
         self._metrics_web = web.Server(self._serve_metrics, access_log=None)
         self._metrics = await listen(
-            self._metrics_web, config.metrics_addr.host, config.metrics_addr.port, "metrics"
+            self._metrics_web, metrics.host, metrics.port, "metrics", self._node.tls
         )
         await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
         await self.http.start(config.http_addr.host, config.http_addr.port)
