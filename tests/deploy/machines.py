@@ -7,9 +7,12 @@ be used within the namespaces of `stage`: what is made here ends with them.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -23,6 +26,8 @@ SYSTEM = ("usr", "bin", "sbin", "lib", "lib64", "lib32")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "localtime", "ssl")
 PROGRAMS = "/opt/raftflow"
 UID = 10001
+PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_MDWE = 24, 38, 65
+PR_MDWE_REFUSE_EXEC_GAIN = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,8 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """`names` are those under which the others reach it. `groups` are further ones of its user."""
+    """`names` are those under which the others reach it. `groups` are further ones of its user.
+    Root keeps its rights; everybody else has none, and where `syscalls` are named, only those."""
 
     name: str
     argv: tuple[str, ...]
@@ -49,11 +55,14 @@ class Machine:
     # Where the programs stand, and the files that go with them.
     programs: str = PROGRAMS
     beside: tuple[str, ...] = ()
+    syscalls: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()  # of sockets
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Machine:
         mounts = tuple(Mount(**each) for each in fields.pop("mounts"))
-        tuples = {name: tuple(fields.pop(name)) for name in ("argv", "names", "groups", "beside")}
+        lists = ("argv", "names", "groups", "beside", "syscalls", "families")
+        tuples = {name: tuple(fields.pop(name)) for name in lists}
         return cls(mounts=mounts, **tuples, **fields)
 
 
@@ -95,16 +104,16 @@ def _system(root: Path, needed: Iterable[Path]) -> None:
             _bind(path, root / path.relative_to("/"), read_only=True)
 
 
-def _etc(root: Path, hosts: str, user: int) -> None:
+def _etc(root: Path, hosts: str) -> None:
     (root / "etc").mkdir()
     for name in ETC:
         if (Path("/etc") / name).exists():
             _bind(Path("/etc") / name, root / "etc" / name, read_only=True)
     (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
     (root / "etc/passwd").write_text(
-        f"root:x:0:0::/root:/bin/sh\nraftflow:x:{user}:{user}::/nonexistent:/usr/sbin/nologin\n"
+        f"root:x:0:0::/root:/bin/sh\nraftflow:x:{UID}:{UID}::/nonexistent:/usr/sbin/nologin\n"
     )
-    (root / "etc/group").write_text(f"root:x:0:\nraftflow:x:{user}:\n")
+    (root / "etc/group").write_text(f"root:x:0:\nraftflow:x:{UID}:\n")
 
 
 def _programs(root: Path, machine: Machine) -> None:
@@ -123,7 +132,7 @@ def become(machine: Machine, hosts: str) -> None:
     root = Path("/mnt")  # of this namespace
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "machine", root)
     _system(root, (Path(sys.base_prefix), Path(sys.prefix), ROOT))
-    _etc(root, hosts, machine.user)
+    _etc(root, hosts)
     _programs(root, machine)
     for mount in machine.mounts:
         target = root / mount.target.lstrip("/")
@@ -134,19 +143,52 @@ def become(machine: Machine, hosts: str) -> None:
             _run("mount", "-t", "tmpfs", "-o", "mode=1777,size=64m", "tmpfs", target)
     if machine.read_only:
         _run("mount", "-o", "remount,bind,ro", root)
-    groups = ",".join(map(str, machine.groups))
     os.chroot(root)
     os.chdir("/")
-    os.execvpe(
-        "setpriv",
-        [
-            *("setpriv", f"--reuid={machine.user}", f"--regid={machine.user}"),
-            f"--groups={groups}" if groups else "--clear-groups",
-            *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"),
-            *machine.argv,
-        ],
-        machine.environment,
-    )
+    if machine.user:
+        _give_up_rights(machine)
+    os.execvpe(machine.argv[0], machine.argv, machine.environment)
+
+
+def _give_up_rights(machine: Machine) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def prctl(*arguments: int) -> None:
+        padded = (*arguments, *(0,) * (5 - len(arguments)))
+        if libc.prctl(*padded) != 0:
+            raise OSError(ctypes.get_errno(), f"prctl{arguments}")
+
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    for capability in range(last + 1):
+        prctl(PR_CAPBSET_DROP, capability)
+    os.setgroups(machine.groups)
+    os.setresgid(machine.user, machine.user, machine.user)
+    os.setresuid(machine.user, machine.user, machine.user)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    if machine.syscalls:
+        prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN)
+        _filter(machine)
+
+
+def _filter(machine: Machine) -> None:
+    """As systemd does it: what is not named fails with EPERM."""
+    import pyseccomp as seccomp  # for those alone who name system calls
+
+    allowed = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
+    for name in machine.syscalls:
+        try:
+            number = seccomp.resolve_syscall(seccomp.system_arch(), name)
+        except ValueError:
+            continue  # of another architecture, or newer than the library
+        if number < 0:
+            continue
+        if name != "socket" or not machine.families:
+            allowed.add_rule(seccomp.ALLOW, name)
+            continue
+        for family in machine.families:
+            is_it = seccomp.Arg(0, seccomp.EQ, int(getattr(socket, family)))
+            allowed.add_rule(seccomp.ALLOW, name, is_it)
+    allowed.load()
 
 
 if __name__ == "__main__":

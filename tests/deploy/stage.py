@@ -70,6 +70,8 @@ class Seen:
     metrics: dict[str, str] = field(default_factory=dict)
     probes: dict[str, tuple[int, str]] = field(default_factory=dict)
     after: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # What the kernel says of the process: its user, its rights, whether calls are filtered.
+    rights: dict[str, dict[str, str]] = field(default_factory=dict)
     exits: dict[str, int] = field(default_factory=dict)
 
 
@@ -196,6 +198,7 @@ class Stage:
             described = self._call(node, "GET", "/api/workflows/order-1")
             self.seen.run_status[node.name] = described["status"]
             self.seen.metrics[node.name] = self._metrics(node)
+            self.seen.rights[node.name] = _rights(_program_of(self._running[node.name].pid))
             self.seen.in_clear[node.name] = self._in_clear(node)
             try:
                 self._call(node, "GET", "/api/workflows", token=False)
@@ -253,6 +256,13 @@ def _program_of(pid: int) -> int:
     return int(child)
 
 
+def _rights(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {
+        name: " ".join(rest.split()) for name, _, rest in (line.partition(":") for line in lines)
+    }
+
+
 def _wait_for(condition: Callable[[], Any], within_s: float, problem: Callable[[], str]) -> Any:
     deadline = time.monotonic() + within_s
     while not (value := condition()):
@@ -274,6 +284,12 @@ def check(plan: Plan, seen: Seen, *, secure: bool = True) -> None:
     for text in seen.metrics.values():
         assert "workflowd_raft_leader_known 1.0" in text
         assert "workflowd_raft_voters_connected 3.0" in text
+    for node in plan.nodes:
+        rights = seen.rights[node.name]
+        assert set(rights["Uid"].split()) == {str(node.user)}
+        assert (int(rights["CapEff"], 16), int(rights["CapBnd"], 16)) == (0, 0)
+        assert rights["NoNewPrivs"] == "1"
+        assert rights["Seccomp"] == ("2" if node.syscalls else "0")
     for status, said in (*seen.probes.values(), *seen.after.values()):
         assert status == 0, said
     if secure:
