@@ -36,6 +36,7 @@ from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.damage import Part
 from raftflow.cluster.digest_exchange import DigestExchange
+from raftflow.cluster.disk_watch import DiskWatch
 from raftflow.cluster.dispatch import (
     ACTIVITY,
     DECISION,
@@ -149,6 +150,10 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
+        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        exits.push_async_callback(
+            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
+        )
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -308,6 +313,8 @@ class Node:
         self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         for invariant in INVARIANTS:  # a series that is absent cannot be watched
             self.metrics.invariant_violations.labels(invariant)
+            violated = partial(self.checks.violated, invariant)
+            self.metrics.invariants_violated.labels(invariant).set_function(violated)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -436,6 +443,7 @@ class Node:
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()
+        voters = [each for each in self.consensus.peers().values() if each.voter]
         return RaftGauges(
             role=status.role.value,
             term=status.term,
@@ -445,13 +453,19 @@ class Node:
             messages_sent=status.counters.messages_sent,
             proposals_pending=self.proposer.pending,
             snapshot_age_seconds=self.replica.snapshot_age_seconds,
+            leader_known=status.leader_heard(2 * self.config.election_max_ms) is not None,
+            voters=len(voters),
+            voters_connected=sum(each.connected for each in voters),
         )
 
     def _queue_gauges(self) -> QueueGauges:
+        duties = self.duties
         return QueueGauges(
-            activity_tasks=self.duties.matching.depth(activities=True),
-            workflow_tasks=self.duties.matching.depth(activities=False),
+            activity_tasks=duties.matching.depth(activities=True),
+            workflow_tasks=duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
+            oldest_activity_task_ms=duties.longest_wait_ms(activities=True),
+            oldest_workflow_task_ms=duties.longest_wait_ms(activities=False),
         )
 
 

@@ -348,7 +348,6 @@ class Replica:
         applied, folder = copy.applied, Path(copy.path).parent
         snapshot_id = f"{applied.index}-{applied.term}-{folder.name.removeprefix(_COPY)}"
         self._copies[snapshot_id] = folder
-        log.info("snapshot_made", snapshot_id=snapshot_id, bytes=copy.size)
         return copy.path, SnapshotManifest(
             index=applied.index,
             term=applied.term,
@@ -399,4 +398,3 @@ class Replica:
             )
         self._wake_waiters()
         self._wake.set()
-        log.info("snapshot_installed", index=self.applied.index, term=self.applied.term)

@@ -136,6 +136,7 @@ def _decision(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        since_ms=run.updated_ms,
     )
 
 
@@ -152,6 +153,7 @@ def _activity(row: tuple[Any, ...]) -> OpenTask:
         token=task.token,
         duration_ms=task.duration_ms,
         priority=step.priority,
+        since_ms=max(step.scheduled_ms, task.backoff_until_ms, task.leased_ms),
     )
 
 

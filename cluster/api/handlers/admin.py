@@ -51,12 +51,9 @@ async def namespaces(node: NodeServices) -> list[NamespaceRecord]:
 
 
 def leader_of(node: NodeServices) -> str | None:
-    """The leader this node heard of within two election timeouts: without a majority nobody else
-    is elected, and the last one's name stays."""
-    status = node.consensus.status()
-    silence_s = status.leader_contact_s
-    heard = silence_s is not None and silence_s * 1_000 < 2 * node.config.election_max_ms
-    return status.leader if heard else None
+    """The leader this node heard of within two election timeouts."""
+    heard: str | None = node.consensus.status().leader_heard(2 * node.config.election_max_ms)
+    return heard
 
 
 def _uptime_seconds() -> float:
