@@ -107,6 +107,27 @@ class Limits:
 
     payload_bytes: int = setting(2 * MIB, "Largest input, output, signal or detail.")
     request_body_bytes: int = setting(8 * MIB, "Largest body of one JSON or gRPC request.")
+    header_bytes: int = setting(
+        64 * KIB, "First line and headers of one request together; the metadata of a gRPC call."
+    )
+    connections: int = setting(
+        4096, "Open connections to the JSON API of one node, and as many to its gRPC API."
+    )
+    head_timeout_ms: int = setting(
+        10_000, "How long a caller may take for the headers of a request, or for a handshake."
+    )
+    body_timeout_ms: int = setting(
+        60_000, "How long a caller may take to send a body, or to go on reading an answer."
+    )
+    polls_per_token: int = setting(
+        2_000, "Long polls and worker streams of one token that wait on one node."
+    )
+    token_calls_per_second: int = setting(
+        0, "Calls of one token that one node takes in a second; 0: no bound."
+    )
+    namespace_calls_per_second: int = setting(
+        0, "Calls for one namespace that one node takes in a second; 0: no bound."
+    )
     history_events: int = setting(50_000, "Events in one history before the run is suspended.")
     history_bytes: int = setting(50 * MIB, "Size of one history before the run is suspended.")
     open_steps: int = setting(2_000, "Steps of one run in flight at once.")
@@ -213,6 +234,29 @@ class Config:
     audit_retention_ms: int = setting(
         90 * 24 * 3_600_000, "How long the audit log keeps who changed what; 0: for ever."
     )
+    tls_cert_file: str = setting(
+        "",
+        "Certificate (PEM, with its chain) of the JSON API, gRPC and metrics; needs"
+        " tls_key_file. See docs/security.md.",
+    )
+    tls_key_file: str = setting("", "Private key of tls_cert_file, without a password.")
+    tls_client_ca_file: str = setting(
+        "", "Authorities (PEM): who calls must then show a certificate that one of them signed."
+    )
+    peer_cert_file: str = setting(
+        "",
+        "Certificate that this node shows the other nodes, in which its name stands"
+        " (`raftflow cert issue`); needs peer_key_file and peer_ca_file.",
+    )
+    peer_key_file: str = setting("", "Private key of peer_cert_file, without a password.")
+    peer_ca_file: str = setting(
+        "", "Authorities (PEM), one of which must have signed the certificates of the other nodes."
+    )
+    peer_tls: str = setting(
+        "required",
+        "Or optional, while the nodes of a running cluster get certificates one after the other:"
+        " then a peer may speak in the clear, too.",
+    )
     otlp_endpoint: str = setting(
         "",
         "OTLP/HTTP receiver of spans, such as http://127.0.0.1:4318; needs `raftflow[otel]`.",
@@ -232,6 +276,7 @@ class Config:
         self._check_addresses()
         self._check_timing()
         self._check_sizes()
+        self._check_tls()
 
     @property
     def voters(self) -> tuple[Peer, ...]:
@@ -250,6 +295,21 @@ class Config:
         """Whether what is served is open to more than this machine."""
         served = (self.http_addr, self.grpc_addr)
         return not all(address.is_loopback for address in served)
+
+    @property
+    def http_scheme(self) -> str:
+        return "https" if self.tls_cert_file else "http"
+
+    def _check_tls(self) -> None:
+        for names in (
+            ("tls_cert_file", "tls_key_file"),
+            ("peer_cert_file", "peer_key_file", "peer_ca_file"),
+        ):
+            missing = [name for name in names if not getattr(self, name)]
+            if missing and len(missing) < len(names):
+                raise ConfigError(missing[0], f"needed: {', '.join(names)} belong together")
+        if self.tls_client_ca_file and not self.tls_cert_file:
+            raise ConfigError("tls_client_ca_file", "needs tls_cert_file and tls_key_file")
 
     def _check_identity(self) -> None:
         _check_id("node_id", self.node_id)
@@ -333,7 +393,13 @@ class Config:
             )
 
     def _check_sizes(self) -> None:
-        _at_least(self.limits, 1, *Limits.__dataclass_fields__, prefix="limits.")
+        unbounded = {"token_calls_per_second", "namespace_calls_per_second"}
+        _at_least(self.limits, 0, *unbounded, prefix="limits.")
+        _at_least(
+            self.limits, 1, *(Limits.__dataclass_fields__.keys() - unbounded), prefix="limits."
+        )
+        _at_least(self.limits, 1024, "header_bytes", prefix="limits.")
+        _at_least(self.limits, 100, "head_timeout_ms", "body_timeout_ms", prefix="limits.")
         _at_least(self.storage, 64 * KIB, "segment_bytes", prefix="storage.")
         if self.storage.segment_bytes > 1024 * MIB:
             raise ConfigError("storage.segment_bytes", f"must be at most {1024 * MIB}")
@@ -351,6 +417,7 @@ class Config:
             ("log_level", ("debug", "info", "warning", "error")),
             ("log_format", ("json", "text")),
             ("auth", ("", "on", "off")),
+            ("peer_tls", ("required", "optional")),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(name, f"must be one of {', '.join(filter(None, allowed))}")

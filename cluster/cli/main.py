@@ -6,6 +6,8 @@ import sys
 import click
 
 from raftflow.cluster.cli.audit import audit
+from raftflow.cluster.cli.backup import backup
+from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
@@ -14,6 +16,7 @@ from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
+from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.token import token
 from raftflow.cluster.cli.workflow import workflow
@@ -36,7 +39,10 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, token, audit, cluster, node, doctor, history, log):
+for command in (
+    *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover, doctor),
+    *(history, log, cert),
+):
     cli.add_command(command)
 
 
