@@ -9,6 +9,7 @@ table in docs/configuration.md are all derived from these fields (`config_source
 # ruff: noqa: RUF009
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,7 +64,10 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -199,7 +203,15 @@ class Config:
     )
     auth_token_file: str = setting(
         "",
-        "File with one bearer token a line; every call must then carry one. See docs/operating.md.",
+        "File with one bearer token a line; every call must then carry one. See docs/security.md.",
+    )
+    auth: str = setting(
+        "",
+        "on: every call needs a token, also without auth_token_file; off: none does. Default: on"
+        " with auth_token_file. See docs/security.md.",
+    )
+    audit_retention_ms: int = setting(
+        90 * 24 * 3_600_000, "How long the audit log keeps who changed what; 0: for ever."
     )
     tls_cert_file: str = setting(
         "",
@@ -252,6 +264,16 @@ class Config:
         if not self.peers and not self.join:
             return (Peer(self.node_id, self.advertise_raft_addr),)
         return tuple(sorted(self.peers or self.join, key=lambda peer: peer.id))
+
+    @property
+    def auth_on(self) -> bool:
+        return self.auth == "on" or bool(self.auth_token_file)
+
+    @property
+    def reached_by_others(self) -> bool:
+        """Whether what is served is open to more than this machine."""
+        served = (self.http_addr, self.grpc_addr)
+        return not all(address.is_loopback for address in served)
 
     @property
     def http_scheme(self) -> str:
@@ -337,6 +359,7 @@ class Config:
     def _check_timing(self) -> None:
         _at_least(self, 0, "leader_wait_ms")
         _at_least(self, 1, "heartbeat_ms")
+        _at_least(self, 0, "audit_retention_ms")
         _at_least(self, 100, "lease_ms", "decision_timeout_ms")
         _at_least(self.storage, 100, "checkpoint_interval_ms", prefix="storage.")
         if self.election_min_ms < 2 * self.heartbeat_ms:
@@ -366,10 +389,13 @@ class Config:
         for name, allowed in (
             ("log_level", ("debug", "info", "warning", "error")),
             ("log_format", ("json", "text")),
+            ("auth", ("", "on", "off")),
             ("peer_tls", ("required", "optional")),
         ):
             if getattr(self, name) not in allowed:
-                raise ConfigError(name, f"must be one of {', '.join(allowed)}")
+                raise ConfigError(name, f"must be one of {', '.join(filter(None, allowed))}")
+        if self.auth == "off" and self.auth_token_file:
+            raise ConfigError("auth", "is off, and yet there is an auth_token_file")
 
 
 def _check_peers(name: str, peers: tuple[Peer, ...]) -> None:

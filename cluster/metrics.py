@@ -154,6 +154,12 @@ class Metrics:
             ["cause"],
             registry=registry,
         )
+        self.calls_refused = Counter(
+            "workflowd_calls_refused_total",
+            "Calls refused for who made them.",
+            ["reason"],
+            registry=registry,
+        )
         self.loop_lag = Gauge(
             "workflowd_loop_lag_seconds",
             "Longest delay of the event loop over the last seconds.",

@@ -92,7 +92,8 @@ class Node:
         config, exits = self.config, self._exits
         # Set when the cluster will not have this node any more.
         self.outcast: asyncio.Future[Outcast] = asyncio.get_running_loop().create_future()
-        self._tokens = Tokens.load(config.auth_token_file)
+        self._tokens = Tokens.load(config.auth_token_file, on=config.auth_on)
+        _tell_if_open(config)
         # Nothing in the directory is touched before it is known to be ours.
         claim = claim_directory(
             str(config.data_dir),
@@ -261,7 +262,9 @@ class Node:
             clock=self.clock,
             metrics=self.metrics,
             times=DutyTimes(
-                lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
+                lease_ms=config.lease_ms,
+                decision_timeout_ms=config.decision_timeout_ms,
+                audit_retention_ms=config.audit_retention_ms,
             ),
             network=self.consensus,
             fatal=self.consensus.fatal,
@@ -440,6 +443,17 @@ class Node:
             activity_tasks=self.duties.matching.depth(activities=True),
             workflow_tasks=self.duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
+        )
+
+
+def _tell_if_open(config: Config) -> None:
+    if config.reached_by_others and not config.auth_on:
+        log.warning(
+            "auth_off",
+            http=str(config.http_addr),
+            grpc=str(config.grpc_addr),
+            remedy="whoever reaches these addresses may do anything: set auth_token_file"
+            " (docs/security.md)",
         )
 
 

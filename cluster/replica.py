@@ -302,7 +302,8 @@ class Replica:
         changes = Changes()  # as much as subscribers look at
         state = before
         for start in range(0, len(batch.commands), PIECE_COMMANDS):
-            piece = replace(batch, commands=batch.commands[start : start + PIECE_COMMANDS])
+            commands = batch.commands[start : start + PIECE_COMMANDS]
+            piece = replace(batch, commands=commands, first=start)
             applied, state = self._apply_piece(piece, state, encoder)
             parts.append(applied)
             changes.runs.update(applied.changes.runs)

@@ -11,6 +11,8 @@ class Reason(Enum):
 
     NAMESPACE_NOT_FOUND = "NAMESPACE_NOT_FOUND"
     NAMESPACE_EXISTS = "NAMESPACE_EXISTS"
+    TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
+    UNAUTHENTICATED = "UNAUTHENTICATED"  # the caller's token was revoked or has expired meanwhile
     WORKFLOW_NOT_FOUND = "WORKFLOW_NOT_FOUND"
     TYPE_NOT_REGISTERED = "TYPE_NOT_REGISTERED"
     WORKFLOW_ID_IN_USE = "WORKFLOW_ID_IN_USE"
@@ -67,7 +69,16 @@ class Granted:
     token: str
 
 
-Answer = Started | Done | Granted | Rejection
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """The answer to MintToken. A repeated call made up another token, which is worth nothing: its
+    caller sees that by the id."""
+
+    token_id: str
+    expires_ms: int
+
+
+Answer = Started | Done | Granted | Minted | Rejection
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import EventBody
+from raftflow.engine.state import TokenRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,23 @@ class NamespaceCreated:
 class NamespaceUpdated:
     name: str
     retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMinted:
+    record: TokenRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRevoked:
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokensForgotten:
+    """They are no longer good, and nobody asks for them any more."""
+
+    token_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +217,9 @@ class LeaseKept:
 Transition = (
     NamespaceCreated
     | NamespaceUpdated
+    | TokenMinted
+    | TokenRevoked
+    | TokensForgotten
     | TypesRegistered
     | DecisionLeased
     | DecisionReturned

@@ -17,17 +17,23 @@ from aiohttp import HttpVersion11, web
 from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict
 
-from raftflow.cluster.api import json_routes
+from raftflow.cluster.api import json_routes, sessions
+from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
 from raftflow.cluster.api.page import Page
+from raftflow.cluster.api.permissions import OPERATIONS
+from raftflow.cluster.api.refusals import Refusals
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ApiError, internal, of_exception
+from raftflow.cluster.api.validation import Fields, parse_object
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
 from raftflow.cluster.listener import BACKLOG, TlsListener, bound
 from raftflow.cluster.tls import Credentials
+from raftflow.engine.ids import DEFAULT_NAMESPACE
 
 log = structlog.get_logger("raftflow.api")
 
@@ -39,7 +45,9 @@ _HANDSHAKE_S = 5.0
 _MAX_HANDSHAKES = 512
 _SILENT = logging.getLogger("raftflow.api.aiohttp")
 _SILENT.setLevel(logging.CRITICAL)
-_CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
+_CORS_HEADERS = (
+    f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
+)
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
 
 
@@ -58,7 +66,7 @@ class Unread(ApiError):
 class HttpServer:
     """Serves the JSON API and the page on one address."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
+    def __init__(self, node: NodeServices, watch: Watch, refusals: Refusals) -> None:
         self._node = node
         self._watch = watch
         self._page = Page()
@@ -66,7 +74,7 @@ class HttpServer:
         self._server: asyncio.Server | TlsListener | None = None
         self._web: web.Server | None = None
         self._stopping = False
-        self._polls: set[asyncio.Task[Any]] = set()
+        self._refusals = refusals
 
     async def start(self, host: str, port: int) -> None:
         self._web = ConnectionServer(
@@ -96,8 +104,7 @@ class HttpServer:
         self._stopping = True
         if self._server is not None:
             self._server.close()
-        for poll in self._polls:
-            poll.cancel()
+        self._node.tokens.calls.end(lambda _caller: self._going())
         if self._web is not None:
             await self._web.shutdown(timeout=2.0)
 
@@ -126,8 +133,8 @@ class HttpServer:
                     return self._preflight(http, methods)
                 route = _route(http, methods)
                 name = route.name
-                answer = await self._call(http, route, path_id, query)
-                response = await self._answered(http, answer)
+                caller, answer = await self._call(http, route, path_id, query)
+                response = await self._answered(http, answer, caller)
             else:
                 response = self._static(http, raw_path)
         except asyncio.CancelledError:
@@ -148,27 +155,53 @@ class HttpServer:
             self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
+        self._refusals.note(name, error, http.remote or "")
         self._allow(http, response)
         return response
 
-    async def _call(self, http: web.BaseRequest, route: Route, path_id: str, query: str) -> Answer:
+    async def _call(
+        self, http: web.BaseRequest, route: Route, path_id: str, query: str
+    ) -> tuple[Caller, Answer]:
         if self._stopping:
             raise self._going()
-        namespace = self._node.tokens.identify(http.headers, route.name)
-        body = b"" if route.body is None else await self._body(http)
-        request = Request(
-            self._node, self._watch, route, namespace, path_id, query, http.headers, body
+        tokens = self._node.tokens
+        caller = sessions.identify(
+            http, tokens, route.name, is_ours=lambda origin: self._is_ours(http, origin)
         )
-        if not route.polls:
-            return await route.handler(request)
-        task = asyncio.current_task()
-        assert task is not None
-        self._polls.add(task)
-        try:
+        namespace = DEFAULT_NAMESPACE
+        if route.namespaced:
+            namespace = caller.within(http.headers.get(NAMESPACE_HEADER, ""))
+        body = b"" if route.body is None else await self._body(http)
+        if route.name == "CreateSession":
+            caller = self._log_in(http, route, body)
+        node = signed(self._node, caller, http.remote or "")
+        request = Request(
+            node,
+            self._watch,
+            route,
+            caller,
+            namespace,
+            path_id,
+            query,
+            http.headers,
+            body,
+            http.secure,
+        )
+        if route.polls:
+            with tokens.calls.waits(caller):
+                answer = await route.handler(request)
+        else:
             answer = await route.handler(request)
-        finally:
-            self._polls.discard(task)
-        return answer
+        if not OPERATIONS[route.name].changes:
+            tokens.check(caller)  # who lost it meanwhile sees nothing any more
+        return caller, answer
+
+    def _log_in(self, http: web.BaseRequest, route: Route, body: bytes) -> Caller:
+        assert route.body is not None
+        token = Fields(parse_object(body), route.body.names).text("token")
+        return sessions.log_in(
+            http, self._node.tokens, token, is_ours=lambda origin: self._is_ours(http, origin)
+        )
 
     async def _body(self, http: web.BaseRequest) -> bytes:
         if http.content_type != _JSON:
@@ -192,13 +225,15 @@ class HttpServer:
             await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             http.writer.output_size = 0
 
-    async def _answered(self, http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    async def _answered(
+        self, http: web.BaseRequest, answer: Answer, caller: Caller
+    ) -> web.StreamResponse:
         headers = CIMultiDict(answer.headers or {})
         if answer.stream is not None:
             streamed = web.StreamResponse(status=answer.status, headers=headers)
             self._allow(http, streamed)
             await streamed.prepare(http)
-            await _send(http, streamed, answer.stream)
+            await _send(http, streamed, self._guarded(answer.stream, caller))
             return streamed
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
@@ -207,6 +242,11 @@ class HttpServer:
             return await self._hand_out(http, answer, headers)
         content = await encode_answer(answer.body)
         return web.Response(status=answer.status, headers=headers, body=content)
+
+    async def _guarded(self, pieces: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        async for piece in pieces:
+            self._node.tokens.check(caller)
+            yield piece
 
     async def _hand_out(
         self, http: web.BaseRequest, answer: Answer, headers: CIMultiDict[str]
@@ -272,12 +312,22 @@ class HttpServer:
         if origin is None or response.prepared:
             return
         response.headers["Vary"] = "Origin"
+        if self._is_members(http, origin):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Allow-Credentials"] = "true"
+            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+
+    def _is_members(self, http: web.BaseRequest, origin: str) -> bool:
+        """Whether it is a page of a member of the cluster."""
         members = self._node.consensus.peers().values()
         named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
         scheme = self._node.config.http_scheme
-        if any(member.http and named == f"{scheme}://{member.http}" for member in members):
-            response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+        return any(member.http and named == f"{scheme}://{member.http}" for member in members)
+
+    def _is_ours(self, http: web.BaseRequest, origin: str) -> bool:
+        """A page that came from this very address, or from another member."""
+        scheme = self._node.config.http_scheme
+        return origin == f"{scheme}://{http.host}" or self._is_members(http, origin)
 
 
 async def listen(
@@ -313,7 +363,7 @@ async def _send(
     try:
         async for piece in pieces:
             await response.write(piece)
-    except (HistoryDamaged, OSError) as error:
+    except (HistoryDamaged, ApiError, OSError) as error:
         log.warning("stream_broken_off", path=http.raw_path, error=str(error))
         if http.transport is not None:
             http.transport.abort()

@@ -12,6 +12,7 @@ MAX_LIST_LIMIT = 1_000
 DEFAULT_LIST_LIMIT = 200
 MAX_HISTORY_LIMIT = 1_000
 MAX_OFFSET = 10_000  # deeper pages go by cursor
+MAX_PLACE = (1 << 62) - 1  # in the audit log
 # All open steps (2,000) taken back, as many begun, and markers. All else waits while they apply.
 MAX_COMMANDS = 5_000
 MAX_NAMES = 1_000  # types or activities of one poll or registration

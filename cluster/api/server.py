@@ -6,11 +6,15 @@ import asyncio
 
 from aiohttp import web
 
+from raftflow.cluster.api.auth import LOOK_MS
 from raftflow.cluster.api.grpc_service import GrpcServer
-from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.api.handlers import access, admin
 from raftflow.cluster.api.http_server import HttpServer, listen
+from raftflow.cluster.api.refusals import Refusals
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.background import end
 from raftflow.cluster.listener import TlsListener
 from raftflow.cluster.metrics import CONTENT_TYPE
 
@@ -22,11 +26,15 @@ class ApiServer:
         self._node = node
         watch = Watch()
         node.replica.subscribe(watch.on_applied)
+        node.tokens.follow(node.replica, node.clock)
         admin.serve_status(node)
-        self.http = HttpServer(node, watch)
-        self.grpc = GrpcServer(node, watch)
+        access.serve_applied(node)
+        self._refusals = Refusals(node.metrics)
+        self.http = HttpServer(node, watch, self._refusals)
+        self.grpc = GrpcServer(node, watch, self._refusals)
         self._metrics_web: web.Server | None = None
         self._metrics: asyncio.Server | TlsListener | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         config, metrics = self._node.config, self._node.config.metrics_addr
@@ -36,14 +44,28 @@ class ApiServer:
         )
         await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
         await self.http.start(config.http_addr.host, config.http_addr.port)
+        self._looking = asyncio.create_task(self._look_at_tokens(), name="look-at-tokens")
 
     async def stop(self) -> None:
+        await end(self._looking)
         await asyncio.gather(self.http.stop(), self.grpc.stop())
         if self._metrics is not None and self._metrics_web is not None:
             self._metrics.close()
             await self._metrics_web.shutdown(timeout=0.5)
 
+    async def _look_at_tokens(self) -> None:
+        """Time passes without an entry, and a copy of the state comes without effects."""
+        while True:
+            await asyncio.sleep(LOOK_MS / 1_000)
+            self._node.tokens.look()
+
     async def _serve_metrics(self, request: web.BaseRequest) -> web.Response:
+        try:
+            caller = self._node.tokens.bearer(request.headers.get("Authorization", ""))
+            caller.permit("Metrics")
+        except ApiError as error:
+            self._refusals.note("Metrics", error, request.remote or "")
+            return web.Response(status=error.situation.http, text=f"{error.message}\n")
         if request.raw_path.partition("?")[0] != "/metrics":
             return web.Response(status=404, text="metrics are at /metrics\n")
         return web.Response(

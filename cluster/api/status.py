@@ -44,6 +44,7 @@ TABLE: dict[str, Situation] = {
     # What the engine refused.
     "NAMESPACE_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "NAMESPACE_EXISTS": Situation(409, _C.ALREADY_EXISTS),
+    "TOKEN_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "WORKFLOW_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "TYPE_NOT_REGISTERED": Situation(400, _C.INVALID_ARGUMENT),
     "WORKFLOW_ID_IN_USE": Situation(409, _C.ALREADY_EXISTS),
