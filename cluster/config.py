@@ -107,6 +107,27 @@ class Limits:
 
     payload_bytes: int = setting(2 * MIB, "Largest input, output, signal or detail.")
     request_body_bytes: int = setting(8 * MIB, "Largest body of one JSON or gRPC request.")
+    header_bytes: int = setting(
+        64 * KIB, "First line and headers of one request together; the metadata of a gRPC call."
+    )
+    connections: int = setting(
+        4096, "Open connections to the JSON API of one node, and as many to its gRPC API."
+    )
+    head_timeout_ms: int = setting(
+        10_000, "How long a caller may take for the headers of a request, or for a handshake."
+    )
+    body_timeout_ms: int = setting(
+        60_000, "How long a caller may take to send a body, or to go on reading an answer."
+    )
+    polls_per_token: int = setting(
+        2_000, "Long polls and worker streams of one token that wait on one node."
+    )
+    token_calls_per_second: int = setting(
+        0, "Calls of one token that one node takes in a second; 0: no bound."
+    )
+    namespace_calls_per_second: int = setting(
+        0, "Calls for one namespace that one node takes in a second; 0: no bound."
+    )
     history_events: int = setting(50_000, "Events in one history before the run is suspended.")
     history_bytes: int = setting(50 * MIB, "Size of one history before the run is suspended.")
     open_steps: int = setting(2_000, "Steps of one run in flight at once.")
@@ -372,7 +393,13 @@ class Config:
             )
 
     def _check_sizes(self) -> None:
-        _at_least(self.limits, 1, *Limits.__dataclass_fields__, prefix="limits.")
+        unbounded = {"token_calls_per_second", "namespace_calls_per_second"}
+        _at_least(self.limits, 0, *unbounded, prefix="limits.")
+        _at_least(
+            self.limits, 1, *(Limits.__dataclass_fields__.keys() - unbounded), prefix="limits."
+        )
+        _at_least(self.limits, 1024, "header_bytes", prefix="limits.")
+        _at_least(self.limits, 100, "head_timeout_ms", "body_timeout_ms", prefix="limits.")
         _at_least(self.storage, 64 * KIB, "segment_bytes", prefix="storage.")
         if self.storage.segment_bytes > 1024 * MIB:
             raise ConfigError("storage.segment_bytes", f"must be at most {1024 * MIB}")

@@ -33,6 +33,7 @@ from raftflow.engine.commands import (
     RegisterTypes,
     ReturnTask,
     RevokeToken,
+    SetQuota,
     SignalRun,
     StartRun,
     TerminateRun,
@@ -73,6 +74,7 @@ from raftflow.engine.transitions import RunParked
 _DECIDE: dict[type, Callable[..., Verdict]] = {
     CreateNamespace: namespace.create,
     UpdateNamespace: namespace.update,
+    SetQuota: namespace.set_quota,
     MintToken: token.mint,
     RevokeToken: token.revoke,
     RecordCall: lambda _ctx, _command: Verdict(DONE),
@@ -155,7 +157,7 @@ def touched_keys(command: Command) -> Touched:
             target = WorkflowKey(command.namespace, command.target_workflow_id)
             named = (RunKey(*target, command.target_run_id),) if command.target_run_id else ()
             return Touched(workflows=(target,), runs=(sender, *named))
-        case CreateNamespace() | UpdateNamespace() | MintToken() | RevokeToken():
+        case CreateNamespace() | UpdateNamespace() | SetQuota() | MintToken() | RevokeToken():
             return Touched(requests=_request_of(command))
         case _:
             return _NOTHING

@@ -93,6 +93,10 @@ def _said(ctx: Context, command: c.Fact) -> _Said:
             return _of_namespace("CreateNamespace", command)
         case c.UpdateNamespace():
             return _of_namespace("UpdateNamespace", command)
+        case c.SetQuota():
+            runs, starts = command.max_open_runs, command.starts_per_second
+            detail = f"max_open_runs {runs}; starts_per_second {starts}"
+            return _Said("SetNamespaceQuota", command.namespace, command.namespace, detail=detail)
         case c.MintToken():
             return _minted(command)
         case c.RevokeToken():
@@ -118,6 +122,7 @@ _AUDITED = frozenset(
         c.RegisterTypes,
         c.CreateNamespace,
         c.UpdateNamespace,
+        c.SetQuota,
         c.MintToken,
         c.RevokeToken,
         c.RecordCall,

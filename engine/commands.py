@@ -136,6 +136,16 @@ class RecordCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetQuota:
+    """How much of a namespace may be started from outside; 0 is no bound."""
+
+    namespace: str
+    max_open_runs: int
+    starts_per_second: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterTypes:
     namespace: str
     workflow_types: tuple[str, ...]
@@ -391,6 +401,7 @@ class Attributed:
 Fact = (
     CreateNamespace
     | UpdateNamespace
+    | SetQuota
     | MintToken
     | RevokeToken
     | RecordCall

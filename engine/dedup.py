@@ -13,6 +13,7 @@ from raftflow.engine.commands import (
     MintToken,
     PauseRun,
     RevokeToken,
+    SetQuota,
     SignalRun,
     StartRun,
     TerminateRun,
@@ -29,8 +30,10 @@ REQUEST_TTL_MS = 10 * 60_000
 
 OfWorkflow = SignalRun | TerminateRun | CancelRun | PauseRun | UnpauseRun | DeleteRun
 OF_WORKFLOW = (SignalRun, TerminateRun, CancelRun, PauseRun, UnpauseRun, DeleteRun)
-Identified = CreateNamespace | UpdateNamespace | MintToken | RevokeToken | StartRun | OfWorkflow
-IDENTIFIED = (CreateNamespace, UpdateNamespace, MintToken, RevokeToken, StartRun, *OF_WORKFLOW)
+OfNamespace = CreateNamespace | UpdateNamespace | SetQuota
+OF_NAMESPACE = (CreateNamespace, UpdateNamespace, SetQuota)
+Identified = OfNamespace | MintToken | RevokeToken | StartRun | OfWorkflow
+IDENTIFIED = (*OF_NAMESPACE, MintToken, RevokeToken, StartRun, *OF_WORKFLOW)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
@@ -87,6 +90,8 @@ def payload_digest(command: Identified) -> bytes:
             return of_parts(f"create_namespace {command.retention_ms}")
         case UpdateNamespace():
             return of_parts(f"update_namespace {command.retention_ms}")
+        case SetQuota():
+            return of_parts(f"quota {command.max_open_runs} {command.starts_per_second}")
 
 
 def _more_of_start(command: StartRun) -> list[str | bytes]:

@@ -26,6 +26,7 @@ class Reason(Enum):
     INVALID_COMMAND = "INVALID_COMMAND"
     LEASE_LOST = "LEASE_LOST"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED"  # of the namespace, for now
     GRANT_DROPPED = (
         "GRANT_DROPPED"  # a leader's decision that was overtaken; only the leader sees it
     )
@@ -40,6 +41,10 @@ class Rejection:
     message: str
     run_id: str = ""
     cancelled: bool = False  # with LEASE_LOST: the work is no longer wanted
+    # With QUOTA_EXCEEDED: which bound, what it is, when there may be room.
+    limit: str = ""
+    value: int = 0
+    retry_after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,9 +252,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRecord:
+    """A quota of 0 is no bound. ``starts_paid_us``: the moment of log time, in microseconds, at
+    which the starts so far are paid for; kept only while their rate is bounded."""
+
     name: str
     retention_ms: int
     created_ms: int
+    max_open_runs: int = 0
+    starts_per_second: int = 0
+    starts_paid_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +361,8 @@ class Catalog:
 
     namespaces: dict[str, NamespaceRecord] = field(default_factory=_namespaces_at_birth)
     types: set[tuple[str, str]] = field(default_factory=set)  # membership only, never iterated
+    # By namespace, 0 being absent. Derived: whoever loads the catalog counts the rows of runs.
+    open_runs: dict[str, int] = field(default_factory=dict)
     # By id. In no order that nodes share: what goes through all of them sorts.
     tokens: dict[str, TokenRecord] = field(default_factory=dict)
 

@@ -44,6 +44,21 @@ class TokensForgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaSet:
+    name: str
+    max_open_runs: int
+    starts_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartPaid:
+    """A start took its share of what a namespace may start in a second."""
+
+    name: str
+    paid_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class TypesRegistered:
     namespace: str
     workflow_types: tuple[str, ...]
@@ -217,6 +232,8 @@ class LeaseKept:
 Transition = (
     NamespaceCreated
     | NamespaceUpdated
+    | QuotaSet
+    | StartPaid
     | TokenMinted
     | TokenRevoked
     | TokensForgotten

@@ -98,7 +98,11 @@ def namespaces(records: Iterable[NamespaceRecord]) -> pb.ListNamespacesResponse:
     return pb.ListNamespacesResponse(
         namespaces=[
             pb.Namespace(
-                name=record.name, retention_ms=record.retention_ms, created_ms=record.created_ms
+                name=record.name,
+                retention_ms=record.retention_ms,
+                created_ms=record.created_ms,
+                max_open_runs=record.max_open_runs,
+                starts_per_second=record.starts_per_second,
             )
             for record in records
         ]

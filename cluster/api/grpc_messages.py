@@ -50,6 +50,7 @@ from raftflow.engine.commands import (
     PauseRun,
     RegisterTypes,
     Role,
+    SetQuota,
     SignalRun,
     StartRun,
     TerminateRun,
@@ -168,6 +169,15 @@ def update_namespace(request: pb.UpdateNamespaceRequest) -> UpdateNamespace:
     return UpdateNamespace(
         namespace=check_id("name", request.name),
         retention_ms=number("retention_ms", request.retention_ms),
+        request_id=request_id(request),
+    )
+
+
+def set_quota(request: pb.SetNamespaceQuotaRequest) -> SetQuota:
+    return SetQuota(
+        namespace=check_id("name", request.name),
+        max_open_runs=number("max_open_runs", request.max_open_runs),
+        starts_per_second=number("starts_per_second", request.starts_per_second),
         request_id=request_id(request),
     )
 

@@ -6,7 +6,8 @@ import asyncio
 import copy
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import closing
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -21,6 +22,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
+from raftflow.cluster.api.admission import Admission
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller, Tokens
 from raftflow.cluster.api.grpc_fields import number, request_id, run_of
 from raftflow.cluster.api.grpc_handlers import generic_handler
@@ -29,12 +31,12 @@ from raftflow.cluster.api.handlers import access, admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
 from raftflow.cluster.api.permissions import OPERATIONS
-from raftflow.cluster.api.refusals import Refusals
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.api.worker_stream import WorkerStreams
+from raftflow.cluster.config import Limits
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import PortInUse, Unavailable
 from raftflow.proto.workflow.v1 import service_pb2 as pb
@@ -49,6 +51,8 @@ SERVICE = _SERVICE.full_name
 _DEADLINE_MARGIN_MS = 200
 _MAX_SEND_BYTES = 256 << 20
 _KEEPALIVE_MS = 20_000
+_IDLE_MS = 300_000
+_MAX_STREAMS = 4_096  # calls at once over one connection
 
 Context = aio.ServicerContext[Any, Any]
 Q = TypeVar("Q")
@@ -58,29 +62,22 @@ R = TypeVar("R")
 class GrpcServer:
     """Serves the API, health and reflection on one address."""
 
-    def __init__(self, node: NodeServices, watch: Watch, refusals: Refusals) -> None:
+    def __init__(
+        self, node: NodeServices, watch: Watch, admission: Admission, limits: Limits
+    ) -> None:
         self._node = node
-        self._service = WorkflowService(node, watch, refusals)
+        self._limits = limits
+        self._service = WorkflowService(node, watch, admission)
         self._health = aio_health.HealthServicer()
         self._server: aio.Server | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        server = aio.server(
-            options=[
-                # Otherwise a second process would share the port in silence.
-                ("grpc.so_reuseport", 0),
-                (
-                    "grpc.max_receive_message_length",
-                    self._node.config.limits.request_body_bytes,
-                ),
-                ("grpc.max_send_message_length", _MAX_SEND_BYTES),
-                # A worker whose machine is gone would otherwise hold its polls for hours.
-                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
-            ]
+        server = aio.server(options=_options(self._limits))
+        handler = generic_handler(
+            _SERVICE, self._service, body_timeout_ms=self._limits.body_timeout_ms
         )
-        server.add_generic_rpc_handlers((generic_handler(_SERVICE, self._service),))
+        server.add_generic_rpc_handlers((handler,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflected = _Reflection(names, self._node.tokens)
@@ -113,6 +110,26 @@ class GrpcServer:
         await stopping
 
 
+def _options(limits: Limits) -> list[tuple[str, int]]:
+    return [
+        # Otherwise a second process would share the port in silence.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", limits.request_body_bytes),
+        ("grpc.max_send_message_length", _MAX_SEND_BYTES),
+        ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.absolute_max_metadata_size", limits.header_bytes),
+        # A worker whose machine is gone would otherwise hold its polls for hours.
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
+        # Who connects and is silent goes, so that others find a place.
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", limits.head_timeout_ms),
+        ("grpc.http2.settings_timeout", limits.head_timeout_ms),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
+        ("grpc.max_concurrent_streams", _MAX_STREAMS),
+    ]
+
+
 def answering(
     call: Callable[[Any, Q, Context], Awaitable[R]],
 ) -> Callable[[Any, Q, Context], Awaitable[R]]:
@@ -123,13 +140,17 @@ def answering(
     async def answer(self: WorkflowService, request: Q, context: Context) -> R:
         begun = time.perf_counter()
         error: ApiError | None = None
+        actor = ""
         try:
             tokens = self.node.tokens
             caller = tokens.bearer(_authorization(context))
+            actor = caller.actor
             caller.permit(operation)
             if isinstance(request, ApiError):
                 raise request
-            response = await call(self.seen_by(caller, _address(context)), request, context)
+            seen = self.seen_by(caller, _address(context))
+            seen.admit(operation, request, context)
+            response = await call(seen, request, context)
             if not OPERATIONS[operation].changes:
                 tokens.check(caller)  # who lost it meanwhile sees nothing any more
             return response
@@ -141,7 +162,7 @@ def answering(
         finally:
             code = "OK" if error is None else error.situation.code.name
             self.node.metrics.request(operation, code, time.perf_counter() - begun)
-            self.refusals.note(operation, error, _address(context))
+            self.admission.refusals.note(operation, error, _address(context), actor=actor)
         await refuse(context, error)
         raise AssertionError("abort raises")
 
@@ -168,9 +189,9 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     """One method a call: read the message, run the handler, write the answer. Each call has the
     service as its caller sees it."""
 
-    def __init__(self, node: NodeServices, watch: Watch, refusals: Refusals) -> None:
+    def __init__(self, node: NodeServices, watch: Watch, admission: Admission) -> None:
         self.node = node
-        self.refusals = refusals
+        self.admission = admission
         self._caller = node.tokens.anybody
         self._watch = watch
         self._streams = WorkerStreams(node)
@@ -342,6 +363,13 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return pb.UpdateNamespaceResponse()
 
     @answering
+    async def SetNamespaceQuota(
+        self, request: pb.SetNamespaceQuotaRequest, context: Context
+    ) -> pb.SetNamespaceQuotaResponse:
+        await admin.change_namespace(self.node, messages.set_quota(request))
+        return pb.SetNamespaceQuotaResponse()
+
+    @answering
     async def ListNamespaces(
         self, request: pb.ListNamespacesRequest, context: Context
     ) -> pb.ListNamespacesResponse:
@@ -375,7 +403,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     async def RevokeToken(
         self, request: pb.RevokeTokenRequest, context: Context
     ) -> pb.RevokeTokenResponse:
-        token_id = check_id("id", request.id)
+        token_id = access.id_of(request.id)
         reached = await access.revoke(self.node, token_id, request_id(request))
         return pb.RevokeTokenResponse(applied_by=reached.applied_by, not_yet=reached.not_yet)
 
@@ -433,6 +461,11 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
 
     # ---- shared ---------------------------------------------------------------------------------
 
+    def admit(self, operation: str, request: Any, context: Context) -> None:
+        named = hasattr(request, "namespace")
+        namespace = self._namespace(request, context) if named else ""
+        self.admission.admit(operation, actor=self._caller.actor, namespace=namespace)
+
     def _namespace(self, request: Any, context: Context) -> str:
         sent = _metadata(context)
         return self._caller.within(request.namespace or sent.get(NAMESPACE_HEADER.lower(), ""))
@@ -444,7 +477,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return max(0, min(most, int(remaining * 1_000) - _DEADLINE_MARGIN_MS))
 
     async def _wait(
-        self, poll: Poll, ask: Callable[..., Awaitable[Sequence[Any]]], context: Context
+        self, poll: Poll, ask: Callable[..., Coroutine[Any, Any, Sequence[Any]]], context: Context
     ) -> Sequence[Any]:
         """Park a poll until the caller's deadline is near."""
         patience_ms = self._patience_ms(context, MAX_GRPC_POLL_MS)
@@ -459,9 +492,13 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             self.node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
         return False
 
-    async def _tracked(self, waiting: Awaitable[R]) -> R:
+    async def _tracked(self, waiting: Coroutine[Any, Any, R]) -> R:
         """Await what may take long: it ends with the node, or with the caller's token."""
-        with self.node.tokens.calls.waits(self._caller):
+        with (
+            closing(waiting),
+            self.admission.polling(self._caller.actor),
+            self.node.tokens.calls.waits(self._caller),
+        ):
             return await waiting
 
 

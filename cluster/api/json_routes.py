@@ -48,6 +48,7 @@ PATHS: Mapping[str, Methods] = {
     "/api/ready": {"GET": node.READY},
     "/api/cluster": {"GET": node.CLUSTER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
+    "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",
@@ -71,7 +72,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "pause": {"POST": steering.PAUSE},
         "unpause": {"POST": steering.UNPAUSE},
     },
-    "/api/namespaces": {"": {"PUT": node.UPDATE_NAMESPACE}},
+    "/api/namespaces": {
+        "": {"PUT": node.UPDATE_NAMESPACE},
+        "quota": {"PUT": node.SET_QUOTA},
+    },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
 }

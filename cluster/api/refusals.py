@@ -20,16 +20,21 @@ class Refusals:
     def __init__(self, metrics: Metrics) -> None:
         self._counter = metrics.calls_refused
         for reason in REASONS:  # a series that is absent cannot be watched
-            self._counter.labels(reason)
+            self._counter.labels(reason, "")
         self._second = 0
         self._lines = 0
         self._untold = 0
 
-    def note(self, operation: str, error: ApiError | None, address: str) -> None:
-        """Nothing, unless the call was refused for who made it."""
-        if error is None or error.reason not in REASONS:
+    def note(
+        self, operation: str, error: ApiError | None, address: str, *, actor: str = ""
+    ) -> None:
+        """Nothing, unless the call was refused for who made it, or for a limit."""
+        if error is None:
             return
-        self._counter.labels(error.reason).inc()
+        limit = error.details.get("limit", "")
+        if not limit and error.reason not in REASONS:
+            return
+        self._counter.labels(error.reason, limit).inc()
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._lines = second, 0
@@ -43,6 +48,8 @@ class Refusals:
             operation=operation,
             reason=error.reason,
             why=error.message,
+            limit=limit,
+            actor=actor,
             address=address,
             untold=untold,
         )

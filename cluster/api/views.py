@@ -225,6 +225,10 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
 
 def namespace(record: NamespaceRecord) -> dict[str, Any]:
     view: dict[str, Any] = {"name": record.name, "retention_ms": record.retention_ms}
+    if record.max_open_runs:
+        view["max_open_runs"] = record.max_open_runs
+    if record.starts_per_second:
+        view["starts_per_second"] = record.starts_per_second
     if record.created_ms:  # nobody created `default`
         view["created_at"] = timestamp(record.created_ms)
     return view

@@ -87,6 +87,7 @@ _COMMANDS: OneOf[Any] = OneOf(
     {
         "create_namespace": member(c.CreateNamespace, pb.CreateNamespace),
         "update_namespace": member(c.UpdateNamespace, pb.UpdateNamespace),
+        "set_quota": member(c.SetQuota, pb.SetQuota),
         "mint_token": member(
             c.MintToken, pb.MintToken, role=enum("role", c.Role), namespaces=texts("namespaces")
         ),

@@ -324,12 +324,22 @@ def encode_namespace(record: NamespaceRecord) -> bytes:
     row.name = record.name
     row.retention_ms = record.retention_ms
     row.created_ms = record.created_ms
+    row.max_open_runs = record.max_open_runs
+    row.starts_per_second = record.starts_per_second
+    row.starts_paid_us = record.starts_paid_us
     return row.SerializeToString()
 
 
 def decode_namespace(data: bytes) -> NamespaceRecord:
     row = pb.NamespaceRow.FromString(data)
-    return NamespaceRecord(row.name, row.retention_ms, row.created_ms)
+    return NamespaceRecord(
+        row.name,
+        row.retention_ms,
+        row.created_ms,
+        row.max_open_runs,
+        row.starts_per_second,
+        row.starts_paid_us,
+    )
 
 
 _TOKEN: Shape[TokenRecord] = Shape(

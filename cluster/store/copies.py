@@ -110,18 +110,18 @@ def file_sha256(path: str) -> str:
 
 
 def _applied(path: str) -> AppliedState:
-    with closing(_immutable(path)) as db:
+    with closing(immutable(path)) as db:
         return applied_state(db)
 
 
 def _check_all(path: str) -> None:
-    with closing(_immutable(path)) as db:
+    with closing(immutable(path)) as db:
         for _ in scrub.steps(path, db):
             pass
 
 
-def _immutable(path: str) -> sqlite3.Connection:
-    # The file is complete, and no WAL may appear beside it.
+def immutable(path: str) -> sqlite3.Connection:
+    """To read a copy: the file is complete, and no WAL may appear beside it."""
     return sqlite3.connect(f"file:{_quoted(path)}?immutable=1", uri=True)
 
 

@@ -20,7 +20,7 @@ from raftflow.cluster.store.views import ClosedRun, MessagePage, OpenTask, TaskP
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
-from raftflow.engine.state import Catalog, TaskState, TimerRow
+from raftflow.engine.state import OPEN_STATUSES, Catalog, TaskState, TimerRow
 
 T = TypeVar("T")
 
@@ -33,6 +33,9 @@ def catalog(path: str, db: sqlite3.Connection) -> Catalog:
         found.namespaces[name] = _read(path, f"namespace {name!r}", record, rows.decode_namespace)
     for token_id, record in db.execute("SELECT token_id, record FROM tokens ORDER BY token_id"):
         found.tokens[token_id] = _read(path, f"token {token_id!r}", record, rows.decode_token)
+    phases = ",".join([str(int(status)) for status in OPEN_STATUSES])
+    counted = f"SELECT namespace, sum(runs) FROM counters WHERE phase IN ({phases}) GROUP BY 1"
+    found.open_runs.update(db.execute(counted).fetchall())
     found.types.update(db.execute("SELECT namespace, workflow_type FROM types").fetchall())
     return found
 
@@ -133,6 +136,7 @@ def _decision(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        since_ms=run.updated_ms,
     )
 
 
@@ -149,6 +153,7 @@ def _activity(row: tuple[Any, ...]) -> OpenTask:
         token=task.token,
         duration_ms=task.duration_ms,
         priority=step.priority,
+        since_ms=max(step.scheduled_ms, task.backoff_until_ms, task.leased_ms),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -225,6 +226,8 @@ class EngineHarness:
         catalog = Catalog(types=set(self.rows.types))
         catalog.namespaces.update(self.rows.namespaces)
         catalog.tokens.update(sorted(self.rows.tokens.items()))
+        opened = [key.namespace for key, run in self.rows.runs.items() if run.open]
+        catalog.open_runs.update(Counter(opened))
         return WorkingSet(catalog=catalog)
 
     def _load(self, touched: Touched) -> None:

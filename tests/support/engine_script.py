@@ -445,6 +445,14 @@ class _Script:
             request_id=directive.options.get("request", ""),
         )
 
+    def quota(self, directive: _Directive) -> Command:
+        return cmd.SetQuota(
+            namespace=directive.words[0],
+            max_open_runs=int(directive.options.get("open", "0")),
+            starts_per_second=int(directive.options.get("starts", "0")),
+            request_id=directive.options.get("request", ""),
+        )
+
     def register(self, directive: _Directive) -> Command:
         namespace = directive.options.get("ns", DEFAULT_NAMESPACE)
         return cmd.RegisterTypes(namespace=namespace, workflow_types=directive.words)
@@ -559,6 +567,7 @@ _BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "namespace": _Script.namespace,
     "register": _Script.register,
     "update": _Script.update,
+    "quota": _Script.quota,
     "mint": _Script.mint,
     "revoke": _Script.revoke,
     "record": _Script.record,

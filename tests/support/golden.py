@@ -67,7 +67,19 @@ _NEW_IN_0_2 = Vocabulary(
 
 # What 0.3 added is in no command.
 _NEW_IN_0_4 = Vocabulary(
-    types=frozenset({"MintToken", "RevokeToken", "RecordCall", "ForgetAudit", "Attributed"})
+    types=frozenset(
+        {"MintToken", "RevokeToken", "RecordCall", "ForgetAudit", "Attributed", "SetQuota"}
+    ),
+    fields=frozenset(
+        {
+            ("Rejection", "limit"),
+            ("Rejection", "value"),
+            ("Rejection", "retry_after_ms"),
+            ("NamespaceRecord", "max_open_runs"),
+            ("NamespaceRecord", "starts_per_second"),
+            ("NamespaceRecord", "starts_paid_us"),
+        }
+    ),
 )
 
 

@@ -10,13 +10,14 @@ from raftflow.cluster.api.auth import Caller
 from raftflow.cluster.api.handlers.common import execute, new_request_id
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
-from raftflow.cluster.api.token_text import new_token
+from raftflow.cluster.api.token_text import new_token, parsed
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.features import AUDIT, TOKENS
 from raftflow.cluster.store.views import AuditFilter, AuditPage
 from raftflow.engine.commands import MintToken, RevokeToken, Role
 from raftflow.engine.rejections import Minted
 from raftflow.engine.state import TokenRecord
+from raftflow.engine.tokens import TOKEN_ID
 
 SESSION_MS = 12 * 3_600_000
 APPLIED_METHOD = "node.applied"
@@ -77,6 +78,18 @@ async def mint(
         )
     reached = await everywhere(node)
     return MintedToken(node.replica.catalog.tokens[made.token_id], made.text, reached)
+
+
+def id_of(text: str) -> str:
+    """The id that is meant. Whoever has the token at hand may name it by its text, which must not
+    go into the log; nor may what is no id at all, since that may be a secret of another kind."""
+    token_id, _ = parsed(text) or (text, "")
+    if not TOKEN_ID.fullmatch(token_id):
+        raise ApiError(
+            "TOKEN_NOT_FOUND",
+            "there is no such token: its id are the 12 characters behind rf_, and no more",
+        )
+    return token_id
 
 
 async def revoke(node: NodeServices, token_id: str, request_id: str) -> Reached:

@@ -104,8 +104,9 @@ LIST = Route(
 async def revoke(request: Request) -> Answer:
     query = request.query()
     asked = optional_id(query, "request_id") or new_request_id()
-    reached = await access.revoke(request.node, request.path_id, asked)
-    return Answer(200, views.revoked(request.path_id, reached))
+    token_id = access.id_of(request.path_id)
+    reached = await access.revoke(request.node, token_id, asked)
+    return Answer(200, views.revoked(token_id, reached))
 
 
 REVOKE = Route(

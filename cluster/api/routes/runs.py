@@ -114,6 +114,7 @@ START = Route(
         "WORKFLOW_ID_IN_USE",
         "REQUEST_ID_REUSED",
         "LIMIT_EXCEEDED",
+        "QUOTA_EXCEEDED",
         "UNREADABLE",
     ),
 )

@@ -838,14 +838,18 @@ class UpsertSearchAttributes(_message.Message):
     def __init__(self, attributes: _Optional[_Mapping[str, AttributeValue]] = ...) -> None: ...
 
 class Namespace(_message.Message):
-    __slots__ = ("name", "retention_ms", "created_ms")
+    __slots__ = ("name", "retention_ms", "created_ms", "max_open_runs", "starts_per_second")
     NAME_FIELD_NUMBER: _ClassVar[int]
     RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     name: str
     retention_ms: int
     created_ms: int
-    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    max_open_runs: int
+    starts_per_second: int
+    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ...) -> None: ...
 
 class CreateNamespaceRequest(_message.Message):
     __slots__ = ("name", "retention_ms", "request_id")
@@ -872,6 +876,22 @@ class UpdateNamespaceRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class UpdateNamespaceResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetNamespaceQuotaRequest(_message.Message):
+    __slots__ = ("name", "max_open_runs", "starts_per_second", "request_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    max_open_runs: int
+    starts_per_second: int
+    request_id: str
+    def __init__(self, name: _Optional[str] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SetNamespaceQuotaResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -109,6 +109,11 @@ class WorkflowServiceStub(object):
                 request_serializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.FromString,
                 _registered_method=True)
+        self.SetNamespaceQuota = channel.unary_unary(
+                '/workflow.v1.WorkflowService/SetNamespaceQuota',
+                request_serializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaResponse.FromString,
+                _registered_method=True)
         self.ListNamespaces = channel.unary_unary(
                 '/workflow.v1.WorkflowService/ListNamespaces',
                 request_serializer=workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.SerializeToString,
@@ -254,6 +259,12 @@ class WorkflowServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetNamespaceQuota(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListNamespaces(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -388,6 +399,11 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     servicer.UpdateNamespace,
                     request_deserializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.SerializeToString,
+            ),
+            'SetNamespaceQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetNamespaceQuota,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaResponse.SerializeToString,
             ),
             'ListNamespaces': grpc.unary_unary_rpc_method_handler(
                     servicer.ListNamespaces,
@@ -840,6 +856,33 @@ class WorkflowService(object):
             '/workflow.v1.WorkflowService/UpdateNamespace',
             workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.SerializeToString,
             workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetNamespaceQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/SetNamespaceQuota',
+            workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaResponse.FromString,
             options,
             channel_credentials,
             insecure,

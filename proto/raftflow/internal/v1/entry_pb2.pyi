@@ -42,7 +42,7 @@ class Limits(_message.Message):
     def __init__(self, max_payload_bytes: _Optional[int] = ..., max_history_events: _Optional[int] = ..., max_history_bytes: _Optional[int] = ..., max_open_steps: _Optional[int] = ..., max_untaken_signals: _Optional[int] = ..., suggest_continue_as_new_at: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("command_id", "origin", "create_namespace", "register_types", "start_run", "signal_run", "terminate_run", "cancel_run", "complete_decision", "complete_activity", "record_heartbeat", "update_namespace", "pause_run", "unpause_run", "delete_run", "mint_token", "revoke_token", "record_call", "grant_decision", "grant_activity", "return_task", "expire_lease", "fire_timer", "forget_requests", "deliver_message", "forget_audit")
+    __slots__ = ("command_id", "origin", "create_namespace", "register_types", "start_run", "signal_run", "terminate_run", "cancel_run", "complete_decision", "complete_activity", "record_heartbeat", "update_namespace", "pause_run", "unpause_run", "delete_run", "mint_token", "revoke_token", "record_call", "set_quota", "grant_decision", "grant_activity", "return_task", "expire_lease", "fire_timer", "forget_requests", "deliver_message", "forget_audit")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     CREATE_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,7 @@ class Command(_message.Message):
     MINT_TOKEN_FIELD_NUMBER: _ClassVar[int]
     REVOKE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     RECORD_CALL_FIELD_NUMBER: _ClassVar[int]
+    SET_QUOTA_FIELD_NUMBER: _ClassVar[int]
     GRANT_DECISION_FIELD_NUMBER: _ClassVar[int]
     GRANT_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     RETURN_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +88,7 @@ class Command(_message.Message):
     mint_token: MintToken
     revoke_token: RevokeToken
     record_call: RecordCall
+    set_quota: SetQuota
     grant_decision: GrantDecision
     grant_activity: GrantActivity
     return_task: ReturnTask
@@ -95,7 +97,7 @@ class Command(_message.Message):
     forget_requests: ForgetRequests
     deliver_message: DeliverMessage
     forget_audit: ForgetAudit
-    def __init__(self, command_id: _Optional[str] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., create_namespace: _Optional[_Union[CreateNamespace, _Mapping]] = ..., register_types: _Optional[_Union[RegisterTypes, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., terminate_run: _Optional[_Union[TerminateRun, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRun, _Mapping]] = ..., complete_decision: _Optional[_Union[CompleteDecision, _Mapping]] = ..., complete_activity: _Optional[_Union[CompleteActivity, _Mapping]] = ..., record_heartbeat: _Optional[_Union[RecordHeartbeat, _Mapping]] = ..., update_namespace: _Optional[_Union[UpdateNamespace, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRun, _Mapping]] = ..., unpause_run: _Optional[_Union[UnpauseRun, _Mapping]] = ..., delete_run: _Optional[_Union[DeleteRun, _Mapping]] = ..., mint_token: _Optional[_Union[MintToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., record_call: _Optional[_Union[RecordCall, _Mapping]] = ..., grant_decision: _Optional[_Union[GrantDecision, _Mapping]] = ..., grant_activity: _Optional[_Union[GrantActivity, _Mapping]] = ..., return_task: _Optional[_Union[ReturnTask, _Mapping]] = ..., expire_lease: _Optional[_Union[ExpireLease, _Mapping]] = ..., fire_timer: _Optional[_Union[FireTimer, _Mapping]] = ..., forget_requests: _Optional[_Union[ForgetRequests, _Mapping]] = ..., deliver_message: _Optional[_Union[DeliverMessage, _Mapping]] = ..., forget_audit: _Optional[_Union[ForgetAudit, _Mapping]] = ...) -> None: ...
+    def __init__(self, command_id: _Optional[str] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., create_namespace: _Optional[_Union[CreateNamespace, _Mapping]] = ..., register_types: _Optional[_Union[RegisterTypes, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., terminate_run: _Optional[_Union[TerminateRun, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRun, _Mapping]] = ..., complete_decision: _Optional[_Union[CompleteDecision, _Mapping]] = ..., complete_activity: _Optional[_Union[CompleteActivity, _Mapping]] = ..., record_heartbeat: _Optional[_Union[RecordHeartbeat, _Mapping]] = ..., update_namespace: _Optional[_Union[UpdateNamespace, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRun, _Mapping]] = ..., unpause_run: _Optional[_Union[UnpauseRun, _Mapping]] = ..., delete_run: _Optional[_Union[DeleteRun, _Mapping]] = ..., mint_token: _Optional[_Union[MintToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., record_call: _Optional[_Union[RecordCall, _Mapping]] = ..., set_quota: _Optional[_Union[SetQuota, _Mapping]] = ..., grant_decision: _Optional[_Union[GrantDecision, _Mapping]] = ..., grant_activity: _Optional[_Union[GrantActivity, _Mapping]] = ..., return_task: _Optional[_Union[ReturnTask, _Mapping]] = ..., expire_lease: _Optional[_Union[ExpireLease, _Mapping]] = ..., fire_timer: _Optional[_Union[FireTimer, _Mapping]] = ..., forget_requests: _Optional[_Union[ForgetRequests, _Mapping]] = ..., deliver_message: _Optional[_Union[DeliverMessage, _Mapping]] = ..., forget_audit: _Optional[_Union[ForgetAudit, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("actor", "role", "node", "address", "token_id")
@@ -130,6 +132,18 @@ class UpdateNamespace(_message.Message):
     retention_ms: int
     request_id: str
     def __init__(self, namespace: _Optional[str] = ..., retention_ms: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SetQuota(_message.Message):
+    __slots__ = ("namespace", "max_open_runs", "starts_per_second", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    max_open_runs: int
+    starts_per_second: int
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class MintToken(_message.Message):
     __slots__ = ("token_id", "name", "role", "namespaces", "sees_payloads", "salt", "digest", "lifetime_ms", "parent", "request_id")
@@ -696,13 +710,19 @@ class Minted(_message.Message):
     def __init__(self, token_id: _Optional[str] = ..., expires_ms: _Optional[int] = ...) -> None: ...
 
 class Rejection(_message.Message):
-    __slots__ = ("reason", "message", "run_id", "cancelled")
+    __slots__ = ("reason", "message", "run_id", "cancelled", "limit", "value", "retry_after_ms")
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     reason: str
     message: str
     run_id: str
     cancelled: bool
-    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ..., run_id: _Optional[str] = ..., cancelled: bool = ...) -> None: ...
+    limit: str
+    value: int
+    retry_after_ms: int
+    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ..., run_id: _Optional[str] = ..., cancelled: bool = ..., limit: _Optional[str] = ..., value: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...

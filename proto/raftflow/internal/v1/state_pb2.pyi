@@ -283,14 +283,20 @@ class TimerRow(_message.Message):
     def __init__(self, run_no: _Optional[int] = ..., kind: _Optional[int] = ..., sequence: _Optional[int] = ..., fire_at_ms: _Optional[int] = ..., disarmed: bool = ...) -> None: ...
 
 class NamespaceRow(_message.Message):
-    __slots__ = ("name", "retention_ms", "created_ms")
+    __slots__ = ("name", "retention_ms", "created_ms", "max_open_runs", "starts_per_second", "starts_paid_us")
     NAME_FIELD_NUMBER: _ClassVar[int]
     RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PAID_US_FIELD_NUMBER: _ClassVar[int]
     name: str
     retention_ms: int
     created_ms: int
-    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    max_open_runs: int
+    starts_per_second: int
+    starts_paid_us: int
+    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ..., starts_paid_us: _Optional[int] = ...) -> None: ...
 
 class TokenRow(_message.Message):
     __slots__ = ("token_id", "name", "role", "namespaces", "sees_payloads", "salt", "digest", "created_ms", "expires_ms", "revoked_ms", "parent", "forgotten")

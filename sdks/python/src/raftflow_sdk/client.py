@@ -266,6 +266,19 @@ class Client:
         body = {"retention_ms": to_ms("retention", retention)}
         self._send("PUT", f"/api/namespaces/{path_id(name)}", body, request_id)
 
+    def set_namespace_quota(
+        self,
+        name: str,
+        *,
+        max_open_runs: int = 0,
+        starts_per_second: int = 0,
+        request_id: str | None = None,
+    ) -> None:
+        """Bound what is started in a namespace from outside (0: no bound), in place of the quota
+        before. What is beyond it is refused as QUOTA_EXCEEDED, and tried again as any 429 is."""
+        body = {"max_open_runs": max_open_runs, "starts_per_second": starts_per_second}
+        self._send("PUT", f"/api/namespaces/{path_id(name)}/quota", body, request_id)
+
     def health(self) -> dict[str, Any]:
         """What the node that answers says of itself."""
         return self._get("/api/health")
