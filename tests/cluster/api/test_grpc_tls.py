@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ports import free_ports
 from single_node import Served, config_for, serve
 
 from raftflow.cluster.cli.authority import Authority
+from raftflow.engine.commands import RegisterTypes
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
 
@@ -170,3 +173,52 @@ async def test_pages_of_members_are_allowed_by_https(served: Served, authority: 
             policy = response.headers["Content-Security-Policy"]
     assert "connect-src 'self'" in policy
     assert "http://" not in policy
+
+
+@asynccontextmanager
+async def polling(served: Served, authority: Authority) -> AsyncIterator[ssl.SSLSocket]:
+    """A parked poll of a caller that reads only what the test reads."""
+    served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
+    address = served.services.config.http_addr
+    plain = socket.create_connection((address.host, address.port))
+    with await asyncio.to_thread(
+        trusting(authority).wrap_socket, plain, server_hostname="127.0.0.1"
+    ) as caller:
+        caller.sendall(b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n")
+        await eventually(lambda: served.node.parked, "the poll is parked")
+        yield caller
+
+
+async def start(served: Served, authority: Authority) -> None:
+    async with aiohttp.ClientSession() as session:
+        body = {"type": "Order", "workflow_id": "w"}
+        url, context = f"{served.http}/api/workflows", trusting(authority)
+        async with session.post(url, json=body, ssl=context) as response:
+            assert response.status == 201
+
+
+async def test_an_answer_left_unread_gives_the_task_back(
+    served: Served, authority: Authority
+) -> None:
+    async with polling(served, authority) as caller:
+        await start(served, authority)
+        await eventually(lambda: not served.node.parked)
+        caller.close()
+        await eventually(lambda: served.node.returned, "the task is given back")
+
+
+@pytest.mark.parametrize("polite", [True, False])
+async def test_who_reads_and_closes_keeps_the_task(
+    served: Served, authority: Authority, polite: bool
+) -> None:
+    """With the farewell of TLS, and without, as most libraries do."""
+    async with polling(served, authority) as caller:
+        await start(served, authority)
+        assert b"task_token" in await asyncio.to_thread(caller.recv, 65_536)
+        if polite:
+            await asyncio.to_thread(caller.unwrap)
+    web = served.server.http._web
+    assert web is not None
+    await eventually(lambda: not web.connections, "the connection is closed")
+    await asyncio.sleep(0.05)  # what the end of the connection might still bring about
+    assert served.node.returned == []
