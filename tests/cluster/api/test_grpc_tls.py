@@ -18,6 +18,7 @@ from eventually import eventually
 from ports import free_ports
 from single_node import Served, config_for, serve
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.cli.authority import Authority
 from raftflow.engine.commands import RegisterTypes
 from raftflow.proto.workflow.v1 import service_pb2 as pb
@@ -32,12 +33,14 @@ def authority(tmp_path: Path) -> Authority:
     return made
 
 
-async def served_with(authority: Authority, tmp_path: Path, **settings: str) -> Served:
+async def served_with(
+    authority: Authority, tmp_path: Path, *, tokens: Tokens | None = None, **settings: str
+) -> Served:
     files = {
         "tls_cert_file": str(authority.certificate("n1")),
         "tls_key_file": str(authority.key("n1")),
     }
-    return await serve(config_for(free_ports(3), tmp_path, **files, **settings))
+    return await serve(config_for(free_ports(3), tmp_path, **files, **settings), tokens=tokens)
 
 
 @pytest.fixture
@@ -222,3 +225,19 @@ async def test_who_reads_and_closes_keeps_the_task(
     await eventually(lambda: not web.connections, "the connection is closed")
     await asyncio.sleep(0.05)  # what the end of the connection might still bring about
     assert served.node.returned == []
+
+
+async def test_the_cookie_of_a_session_is_for_tls_alone(
+    authority: Authority, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("the-operators-own-token name=root\n")
+    served = await served_with(authority, tmp_path / "data", tokens=Tokens.load(str(tokens)))
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        url, body = f"{served.http}/api/session", {"token": "the-operators-own-token"}
+        headers = {"Origin": served.http}
+        context = trusting(authority)
+        async with session.post(url, json=body, headers=headers, ssl=context) as response:
+            assert response.status == 201
+            assert "; Secure" in response.headers["Set-Cookie"]
+    await served.server.stop()
