@@ -33,6 +33,7 @@ from raftflow_sdk import Client, Worker
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 THREE = ("n1", "n2", "n3")
+ROOT = "a-token-of-the-operators-own"
 GUIDE = Path(__file__).parents[2] / "docs" / "security.md"
 
 
@@ -110,8 +111,10 @@ def hurry(node: Process) -> None:
 
 def metrics(node: Process) -> dict[str, float]:
     context = ssl.create_default_context(cafile=node.trusted)
-    url = f"https://{node.metrics}/metrics"
-    with urllib.request.urlopen(url, timeout=5, context=context) as response:
+    request = urllib.request.Request(
+        f"https://{node.metrics}/metrics", headers={"Authorization": f"Bearer {node.token}"}
+    )
+    with urllib.request.urlopen(request, timeout=5, context=context) as response:
         lines = response.read().decode().splitlines()
     pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     return {name: float(value) for name, value in pairs}
@@ -188,6 +191,7 @@ class GrpcLoad:
 
     def __init__(self, nodes: Nodes) -> None:
         self._node = nodes["n2"]
+        self._metadata = (("authorization", f"Bearer {self._node.token}"),)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.done = 0
@@ -214,7 +218,8 @@ class GrpcLoad:
             for channel in (kept, fresh):
                 stub: Any = service_pb2_grpc.WorkflowServiceStub(channel)
                 try:
-                    stub.ListWorkflows(pb.ListWorkflowsRequest(limit=1), timeout=10)
+                    request = pb.ListWorkflowsRequest(limit=1)
+                    stub.ListWorkflows(request, timeout=10, metadata=self._metadata)
                     self.done += 1
                 except grpc.RpcError as error:
                     self.failed.append(str(error))
@@ -223,16 +228,22 @@ class GrpcLoad:
         kept.close()
 
 
-def test_authority_and_certificates_are_replaced_under_load_without_a_failed_call(
-    nodes: Nodes, authority: Authority
+def test_certificates_are_rotated_and_tokens_minted_under_load_without_a_failed_call(
+    nodes: Nodes, authority: Authority, tmp_path: Path
 ) -> None:
-    start(nodes, *THREE)
+    """Authority, certificates and keys are all others in the end, and nobody noticed."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{ROOT} name=root\n")
+    for each in THREE:
+        nodes[each].token = ROOT
+        flagged = (*flags(nodes[each]), "--auth-token-file", str(tokens))
+        nodes[each].start("--peers", nodes.peers(*THREE), *flagged)
     nodes.wait_settled(*THREE)
     before = nodes.state()
     assert before is not None
     trusted = nodes["n1"].trusted
     addresses = [nodes[each].address for each in THREE]
-    worker = Worker(addresses, ca_file=trusted)
+    worker = Worker(addresses, ca_file=trusted, token=ROOT)
 
     @worker.workflow("Echo")
     def echo(ctx: Any) -> Any:
@@ -242,9 +253,16 @@ def test_authority_and_certificates_are_replaced_under_load_without_a_failed_cal
     def say(text: str) -> str:
         return text
 
-    client = Client(addresses, ca_file=trusted)
+    def works_with_a_new_token() -> None:
+        for each in THREE:
+            body = {"name": f"at-{each}", "role": "user", "sees_payloads": True}
+            minted = nodes[each].call("POST", "/api/tokens", body)["token"]
+            client = Client(addresses, ca_file=trusted, token=minted)
+            started = client.start("Echo", input="hello")
+            assert client.result(started.workflow_id, wait=60) == "hello"
+
     with worker, Load(nodes) as load, GrpcLoad(nodes) as calls:
-        rotate(nodes, authority, lambda: works(client))
+        rotate(nodes, authority, works_with_a_new_token)
         at = len(load.acknowledged)
         wait_for("the load goes on", lambda: len(load.acknowledged) > at + 5)
     assert load.failed == [], nodes.logs()
@@ -257,12 +275,7 @@ def test_authority_and_certificates_are_replaced_under_load_without_a_failed_cal
         left = metrics(nodes[each])
         assert left['workflowd_certificate_expiry_seconds{use="peer_ca"}'] > 35 * 86400
         assert not logged(nodes[each], "link_closed")
-    print(f"slowest call {load.slowest_s:.2f} s of {len(load.acknowledged)}")
-
-
-def works(client: Client) -> None:
-    started = client.start("Echo", input="hello")
-    assert client.result(started.workflow_id, wait=60) == "hello"
+    print(f"slowest call {load.slowest_s:.2f} s of {len(load.acknowledged)} and {calls.done}")
 
 
 def rotate(nodes: Nodes, authority: Authority, between: Callable[[], None]) -> None:
