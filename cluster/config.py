@@ -234,6 +234,29 @@ class Config:
     audit_retention_ms: int = setting(
         90 * 24 * 3_600_000, "How long the audit log keeps who changed what; 0: for ever."
     )
+    tls_cert_file: str = setting(
+        "",
+        "Certificate (PEM, with its chain) of the JSON API, gRPC and metrics; needs"
+        " tls_key_file. See docs/security.md.",
+    )
+    tls_key_file: str = setting("", "Private key of tls_cert_file, without a password.")
+    tls_client_ca_file: str = setting(
+        "", "Authorities (PEM): who calls must then show a certificate that one of them signed."
+    )
+    peer_cert_file: str = setting(
+        "",
+        "Certificate that this node shows the other nodes, in which its name stands"
+        " (`raftflow cert issue`); needs peer_key_file and peer_ca_file.",
+    )
+    peer_key_file: str = setting("", "Private key of peer_cert_file, without a password.")
+    peer_ca_file: str = setting(
+        "", "Authorities (PEM), one of which must have signed the certificates of the other nodes."
+    )
+    peer_tls: str = setting(
+        "required",
+        "Or optional, while the nodes of a running cluster get certificates one after the other:"
+        " then a peer may speak in the clear, too.",
+    )
     otlp_endpoint: str = setting(
         "",
         "OTLP/HTTP receiver of spans, such as http://127.0.0.1:4318; needs `raftflow[otel]`.",
@@ -253,6 +276,7 @@ class Config:
         self._check_addresses()
         self._check_timing()
         self._check_sizes()
+        self._check_tls()
 
     @property
     def voters(self) -> tuple[Peer, ...]:
@@ -271,6 +295,21 @@ class Config:
         """Whether what is served is open to more than this machine."""
         served = (self.http_addr, self.grpc_addr)
         return not all(address.is_loopback for address in served)
+
+    @property
+    def http_scheme(self) -> str:
+        return "https" if self.tls_cert_file else "http"
+
+    def _check_tls(self) -> None:
+        for names in (
+            ("tls_cert_file", "tls_key_file"),
+            ("peer_cert_file", "peer_key_file", "peer_ca_file"),
+        ):
+            missing = [name for name in names if not getattr(self, name)]
+            if missing and len(missing) < len(names):
+                raise ConfigError(missing[0], f"needed: {', '.join(names)} belong together")
+        if self.tls_client_ca_file and not self.tls_cert_file:
+            raise ConfigError("tls_client_ca_file", "needs tls_cert_file and tls_key_file")
 
     def _check_identity(self) -> None:
         _check_id("node_id", self.node_id)
@@ -378,6 +417,7 @@ class Config:
             ("log_level", ("debug", "info", "warning", "error")),
             ("log_format", ("json", "text")),
             ("auth", ("", "on", "off")),
+            ("peer_tls", ("required", "optional")),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(name, f"must be one of {', '.join(filter(None, allowed))}")

@@ -6,7 +6,7 @@ somebody scrapes (`Metrics.sources`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import (
@@ -74,6 +74,7 @@ class Sources:
 
     raft: Callable[[], RaftGauges] | None = None
     queues: Callable[[], QueueGauges] | None = None
+    certificates: Callable[[], Mapping[str, float]] | None = None  # seconds left, by use
 
 
 class Metrics:
@@ -280,12 +281,24 @@ class _Sampled:
             "Since the last durable checkpoint of the state.",
             raft.snapshot_age_seconds,
         )
+        yield self._certificates()
         elections = CounterMetricFamily("workflowd_raft_elections", "Changes of leader seen.")
         elections.add_metric([], raft.elections)
         yield elections
         messages = CounterMetricFamily("workflowd_raft_messages_sent", "Raft messages to peers.")
         messages.add_metric([], raft.messages_sent)
         yield messages
+
+    def _certificates(self) -> GaugeMetricFamily:
+        expiry = GaugeMetricFamily(
+            "workflowd_certificate_expiry_seconds",
+            "Until a certificate that this node uses is over; negative afterwards.",
+            labels=["use"],
+        )
+        found = self._sources.certificates() if self._sources.certificates else {}
+        for use, seconds in found.items():
+            expiry.add_metric([use], seconds)
+        return expiry
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -59,6 +59,13 @@ from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTimes
 from raftflow.cluster.store.audit import INVARIANTS, Finding
+from raftflow.cluster.tls import (
+    CertificateWatch,
+    Credentials,
+    api_credentials,
+    peer_credentials,
+    tell_clear_ports,
+)
 from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
@@ -77,6 +84,7 @@ class Node:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.metrics = Metrics()
+        self.certificates = CertificateWatch(())
         self._exits = AsyncExitStack()
         self._started = False
 
@@ -95,6 +103,7 @@ class Node:
         )
         exits.callback(claim.lock.release)
         self.config = config = replace(config, cluster_id=claim.identity.cluster_id)
+        self._load_certificates()
         self._has_peers = has_peers(str(config.data_dir), config.node_id, config.voters)
         store = await self._open_store()
         exits.push_async_callback(store.close)
@@ -102,6 +111,9 @@ class Node:
         self._build_calls()
         self._build_tasks(store)
         self._wire()
+        # Before there are peers: a certificate that is over may be what keeps them away.
+        watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, watching))
         if config.otlp_endpoint:
             spans = SpanExport(
                 config, self.metrics, leads=lambda: self.consensus.role is Role.LEADER
@@ -110,7 +122,9 @@ class Node:
             exits.push_async_callback(spans.stop)
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
-        async with while_repairing(config.http_addr, lambda: self.consensus.recovery.waiting_for):
+        async with while_repairing(
+            config.http_addr, self._tls, lambda: self.consensus.recovery.waiting_for
+        ):
             await self.consensus.start()
             exits.push_async_callback(self.consensus.stop)
             # What this node has to tell is of no use before it has a state.
@@ -136,6 +150,10 @@ class Node:
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
+
+    def read_certificates(self) -> None:
+        """Look at once whether their files have changed."""
+        self.certificates.hurry()
 
     async def stop(self) -> None:
         """Hand leadership over, answer what is under way, then close from the edge inwards. Also
@@ -163,6 +181,17 @@ class Node:
 
     # ---- wiring ---------------------------------------------------------------------------------
 
+    def _load_certificates(self) -> None:
+        """Raises StartRefused where they are not what they should be."""
+        config = self.config
+        self._tls = api_credentials(config)
+        self._peer_tls = peer_credentials(config)
+        self.certificates = CertificateWatch(
+            [pair for pair in (self._tls, self._peer_tls) if pair is not None]
+        )
+        self.metrics.sources.certificates = self.certificates.seconds_left
+        tell_clear_ports(config)
+
     def _build_core(self, store: Store, claim: Claim) -> None:
         """The replicated state and the time in which it is measured."""
         config = self.config
@@ -173,7 +202,9 @@ class Node:
                 log_tail_entries=config.storage.log_tail_entries,
             ),
         )
-        self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
+        self.consensus = Consensus(
+            _consensus_config(config, self._peer_tls), store=self.replica, claim=claim
+        )
         self.consensus.set_listener(self)
         self.consensus.recovery.set_aside = partial(damage.keep_copies, config.data_dir)
         self.consensus.on_members(self._on_members)
@@ -294,6 +325,7 @@ class Node:
             checks=self.checks,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
+            tls=self._tls,
         )
 
     def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:
@@ -437,7 +469,7 @@ def _engine_limits(config: Config) -> Limits:
     )
 
 
-def _consensus_config(config: Config) -> ConsensusConfig:
+def _consensus_config(config: Config, tls: Credentials | None) -> ConsensusConfig:
     return ConsensusConfig(
         cluster_id=config.cluster_id,
         node_id=config.node_id,
@@ -456,4 +488,5 @@ def _consensus_config(config: Config) -> ConsensusConfig:
             election_max_ms=config.election_max_ms,
         ),
         segment_bytes=config.storage.segment_bytes,
+        tls=tls,
     )

@@ -26,6 +26,7 @@ from raftflow.cluster.api.admission import Admission
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller, Tokens
 from raftflow.cluster.api.grpc_fields import number, request_id, run_of
 from raftflow.cluster.api.grpc_handlers import generic_handler
+from raftflow.cluster.api.grpc_tls import grpc_credentials
 from raftflow.cluster.api.handlers import access, admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
@@ -83,7 +84,10 @@ class GrpcServer:
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            self.port = server.add_insecure_port(address)
+            if self._node.tls is None:
+                self.port = server.add_insecure_port(address)
+            else:
+                self.port = server.add_secure_port(address, grpc_credentials(self._node.tls))
         except RuntimeError:
             self.port = 0
         if self.port == 0:

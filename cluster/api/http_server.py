@@ -33,11 +33,14 @@ from raftflow.cluster.api.validation import Fields, parse_object
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.config import Limits
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
+from raftflow.cluster.listener import BACKLOG, TlsListener, bound
+from raftflow.cluster.tls import Credentials
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 
 log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
+_MAX_HANDSHAKES = 512
 _CORS_HEADERS = (
     f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
 )
@@ -71,7 +74,7 @@ class HttpServer:
         self._admission = admission
         self._limits = limits
         self._page = Page()
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
         self._web: web.Server | None = None
         self._stopping = False
 
@@ -83,7 +86,14 @@ class HttpServer:
             request_factory=self._request,
             handler_cancellation=True,
         )
-        self._server = await listen(self._web, host, port, "http")
+        self._server = await listen(
+            self._web,
+            host,
+            port,
+            "http",
+            self._node.tls,
+            handshake_ms=self._limits.head_timeout_ms,
+        )
 
     @property
     def port(self) -> int:
@@ -300,7 +310,9 @@ class HttpServer:
             raise ApiError("ROUTE_NOT_FOUND", "there is no such path; docs/protocol.md lists them")
         if http.method not in ("GET", "HEAD"):
             raise NotAllowed(http.method, "GET, HEAD")
-        nodes = (info.http for info in self._node.consensus.peers().values())
+        scheme = self._node.config.http_scheme
+        members = self._node.consensus.peers().values()
+        nodes = (f"{scheme}://{info.http}" for info in members if info.http)
         headers = self._page.headers(file, nodes)
         if http.headers.get("If-None-Match") == file.etag:
             return web.Response(status=304, headers=headers)
@@ -349,11 +361,30 @@ class HttpServer:
         return origin == f"{http.scheme}://{http.host}" or self._is_members(http, origin)
 
 
-async def listen(factory: Any, host: str, port: int, what: str) -> asyncio.Server:
-    """Bind, or say in one sentence why not."""
+async def listen(
+    factory: Any,
+    host: str,
+    port: int,
+    what: str,
+    tls: Credentials | None,
+    *,
+    handshake_ms: int = 10_000,
+) -> asyncio.Server | TlsListener:
+    """Bind and serve, or say in one sentence why not."""
     loop = asyncio.get_running_loop()
     try:
-        return await loop.create_server(factory, host, port, backlog=1024)
+        if tls is None:
+            return await loop.create_server(factory, host, port, backlog=BACKLOG)
+        server = TlsListener(
+            await bound(host, port),
+            factory,
+            tls.accepting,
+            what=what,
+            timeout_s=handshake_ms / 1_000,
+            most=_MAX_HANDSHAKES,
+        )
+        await server.start_serving()
+        return server
     except OSError as error:
         raise PortInUse(
             f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "

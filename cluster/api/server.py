@@ -21,6 +21,7 @@ from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.background import end
 from raftflow.cluster.config import Limits
+from raftflow.cluster.listener import TlsListener
 from raftflow.cluster.metrics import CONTENT_TYPE
 
 log = structlog.get_logger("raftflow.api")
@@ -46,11 +47,11 @@ class ApiServer:
         self.http = HttpServer(node, watch, self._admission, self._limits)
         self.grpc = GrpcServer(node, watch, self._admission, self._limits)
         self._metrics_web: web.Server | None = None
-        self._metrics: asyncio.Server | None = None
+        self._metrics: asyncio.Server | TlsListener | None = None
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        config = self._node.config
+        config, metrics = self._node.config, self._node.config.metrics_addr
         self._metrics_web = ConnectionServer(
             self._serve_metrics,
             limits=self._limits,
@@ -58,7 +59,12 @@ class ApiServer:
             connections=_SCRAPERS,
         )
         self._metrics = await listen(
-            self._metrics_web, config.metrics_addr.host, config.metrics_addr.port, "metrics"
+            self._metrics_web,
+            metrics.host,
+            metrics.port,
+            "metrics",
+            self._node.tls,
+            handshake_ms=self._limits.head_timeout_ms,
         )
         await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
         await self.http.start(config.http_addr.host, config.http_addr.port)

@@ -16,6 +16,7 @@ from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
+from raftflow.cluster.tls import Credentials
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -195,3 +196,4 @@ class NodeServices:
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one
+    tls: Credentials | None = None  # of all that is served; without any, it is in the clear

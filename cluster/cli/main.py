@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log):
+for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log, cert):
     cli.add_command(command)
 
 

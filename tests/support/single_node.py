@@ -44,6 +44,7 @@ from raftflow.cluster.store.views import (
     RunPage,
     RunSummary,
 )
+from raftflow.cluster.tls import api_credentials
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     FEATURE_LEVEL,
@@ -491,7 +492,7 @@ class Served:
 
     @property
     def http(self) -> str:
-        return f"http://{self.services.config.http_addr}"
+        return f"{self.services.config.http_scheme}://{self.services.config.http_addr}"
 
     @property
     def grpc(self) -> str:
@@ -499,12 +500,12 @@ class Served:
 
     @property
     def metrics(self) -> str:
-        return f"http://{self.services.config.metrics_addr}"
+        return f"{self.services.config.http_scheme}://{self.services.config.metrics_addr}"
 
 
 async def serve(config: Config, *, tokens: Tokens | None = None) -> Served:
     node = SingleNode()
-    ports = replace(services(node, config), tokens=tokens or Tokens())
+    ports = replace(services(node, config), tokens=tokens or Tokens(), tls=api_credentials(config))
     server = ApiServer(ports)
     await server.start()
     return Served(node, server, ports)
