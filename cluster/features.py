@@ -32,6 +32,7 @@ DELETION = Feature("deleting runs", RELEASE_0_2)
 MEMBERSHIP = Feature("changing the members of the cluster", RELEASE_0_3)
 TOKENS = Feature("tokens", RELEASE_0_4)
 AUDIT = Feature("the audit log", RELEASE_0_4)
+API_NODES = Feature("nodes that never vote", RELEASE_0_4)
 
 # Commands that a later release added.
 COMMANDS: dict[type, Feature] = {

@@ -22,6 +22,7 @@ from raftflow.cluster.api.repairing import while_repairing
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.background import end, spawn
+from raftflow.cluster.backup.source import BackupSource
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -35,6 +36,7 @@ from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.damage import Part
 from raftflow.cluster.digest_exchange import DigestExchange
+from raftflow.cluster.disk_watch import DiskWatch
 from raftflow.cluster.dispatch import (
     ACTIVITY,
     DECISION,
@@ -144,9 +146,14 @@ class Node:
         services = self._services(store)
         api = ApiServer(services)
         await api.start()
+        exits.push_async_callback(self.dispatch.drain)
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
+        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        exits.push_async_callback(
+            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
+        )
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -306,6 +313,8 @@ class Node:
         self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         for invariant in INVARIANTS:  # a series that is absent cannot be watched
             self.metrics.invariant_violations.labels(invariant)
+            violated = partial(self.checks.violated, invariant)
+            self.metrics.invariants_violated.labels(invariant).set_function(violated)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -323,6 +332,13 @@ class Node:
             members=self.members,
             digests=self.digests,
             checks=self.checks,
+            backups=BackupSource(
+                replica=self.replica,
+                data_dir=self.config.data_dir,
+                cluster_id=self.config.cluster_id,
+                node_id=self.config.node_id,
+                version=version("raftflow"),
+            ),
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,
@@ -427,6 +443,7 @@ class Node:
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()
+        voters = [each for each in self.consensus.peers().values() if each.voter]
         return RaftGauges(
             role=status.role.value,
             term=status.term,
@@ -436,13 +453,19 @@ class Node:
             messages_sent=status.counters.messages_sent,
             proposals_pending=self.proposer.pending,
             snapshot_age_seconds=self.replica.snapshot_age_seconds,
+            leader_known=status.leader_heard(2 * self.config.election_max_ms) is not None,
+            voters=len(voters),
+            voters_connected=sum(each.connected for each in voters),
         )
 
     def _queue_gauges(self) -> QueueGauges:
+        duties = self.duties
         return QueueGauges(
-            activity_tasks=self.duties.matching.depth(activities=True),
-            workflow_tasks=self.duties.matching.depth(activities=False),
+            activity_tasks=duties.matching.depth(activities=True),
+            workflow_tasks=duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
+            oldest_activity_task_ms=duties.longest_wait_ms(activities=True),
+            oldest_workflow_task_ms=duties.longest_wait_ms(activities=False),
         )
 
 

@@ -354,11 +354,13 @@ class HttpServer:
         """Whether it is a page of a member of the cluster."""
         members = self._node.consensus.peers().values()
         named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
-        return any(member.http and named == f"{http.scheme}://{member.http}" for member in members)
+        scheme = self._node.config.http_scheme
+        return any(member.http and named == f"{scheme}://{member.http}" for member in members)
 
     def _is_ours(self, http: web.BaseRequest, origin: str) -> bool:
         """A page that came from this very address, or from another member."""
-        return origin == f"{http.scheme}://{http.host}" or self._is_members(http, origin)
+        scheme = self._node.config.http_scheme
+        return origin == f"{scheme}://{http.host}" or self._is_members(http, origin)
 
 
 async def listen(

@@ -48,6 +48,7 @@ PATHS: Mapping[str, Methods] = {
     "/api/ready": {"GET": node.READY},
     "/api/cluster": {"GET": node.CLUSTER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
+    "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",

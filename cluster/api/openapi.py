@@ -9,6 +9,7 @@ from typing import Any
 
 from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.permissions import OPEN, OPERATIONS
+from raftflow.cluster.api.routes.node import BACKUP_HEADER
 from raftflow.cluster.api.routes.request import ATTRIBUTE_FILTERS, Methods, Route
 from raftflow.cluster.api.schema import OPTIONAL_ID, TEXT, Object, Schema, ref
 from raftflow.cluster.api.sessions import COOKIE
@@ -140,6 +141,11 @@ def _answer(route: Route, status: int, shape: Schema | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"description": _STATUS_TEXTS[status]}
     if shape is not None:
         shown["content"] = {"application/json": {"schema": shape}}
+    if route.name == "TakeBackup" and status == 200:
+        shown["content"] = {"application/octet-stream": {}}
+        shown["headers"] = {
+            BACKUP_HEADER: {"description": "Its manifest, as JSON.", "schema": {"type": "string"}}
+        }
     if route.name == "GetHistory" and status == 200:
         shown["content"]["application/octet-stream"] = {}
     if route.name == "ListWorkflows":

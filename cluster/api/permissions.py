@@ -67,6 +67,7 @@ OPERATIONS: Mapping[str, Permission] = {
     "SetNamespaceQuota": _RULE,
     "AddNode": _RULE,
     "RemoveNode": _RULE,
+    "TakeBackup": _RULE,
     "MintToken": _RULE,
     "ListTokens": _LOOK_AT_RULE,
     "RevokeToken": _RULE,

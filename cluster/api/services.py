@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
@@ -156,7 +157,7 @@ class Members(Protocol):
     """Any node's way to change who belongs to the cluster; each returns the index of the entry.
     Raises MembershipRefused or Unavailable."""
 
-    async def add(self, member_id: str, raft: str) -> int: ...
+    async def add(self, member_id: str, raft: str, *, api: bool = False) -> int: ...
 
     async def remove(self, member_id: str) -> int: ...
 
@@ -164,6 +165,12 @@ class Members(Protocol):
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
+
+
+class Backups(Protocol):
+    async def take(self, *, feature_level: int) -> Taken:
+        """Raises Overloaded or Unavailable."""
+        ...
 
 
 class Clock(Protocol):
@@ -193,6 +200,7 @@ class NodeServices:
     members: Members
     digests: Digests
     checks: Checks
+    backups: Backups
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

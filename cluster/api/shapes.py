@@ -28,7 +28,7 @@ _ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
-_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "removed"]}
+_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "api", "removed"]}
 
 _ROLE: Schema = {"type": "string", "enum": [role.name.lower() for role in Role]}
 _AUTH: Schema = {"type": "string", "enum": ["on", "off"]}
@@ -338,6 +338,7 @@ SHAPES: Mapping[str, Schema] = {
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
+        uptime_seconds={"type": ["number", "null"]},
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
         clock_skew_ms={"type": ["integer", "null"]},

@@ -14,6 +14,7 @@ from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.sieve import bits_of
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import StoreDamaged
+from raftflow.cluster.store.paging import forward
 from raftflow.cluster.store.records import BadRecord, Words, unframe
 from raftflow.cluster.store.views import ClosedRun, MessagePage, OpenTask, TaskPage
 from raftflow.engine.commands import TimerKind
@@ -72,15 +73,16 @@ def timers_due(
         run_no = row[0] if row else 0
         start = (after.fire_at_ms, run_no, int(after.kind), after.sequence)
     found = db.execute(
-        "SELECT namespace, workflow_id, run_id, kind, sequence, fire_at_ms"
+        "SELECT namespace, workflow_id, run_id, fire_at_ms, timers.run_no, kind, sequence"
         " FROM timers INDEXED BY timers_by_time JOIN runs USING (run_no)"
         " WHERE (fire_at_ms, timers.run_no, kind, sequence) > (?, ?, ?, ?) AND fire_at_ms <= ?"
         " ORDER BY fire_at_ms, timers.run_no, kind, sequence LIMIT ?",
         (*start, horizon_ms, limit),
-    )
+    ).fetchall()
+    forward((row[3:] for row in found), start)
     return [
         TimerRow(RunKey(namespace, workflow_id, run_id), _TIMER_KIND[kind], sequence, fire_at)
-        for namespace, workflow_id, run_id, kind, sequence, fire_at in found
+        for namespace, workflow_id, run_id, fire_at, _, kind, sequence in found
     ]
 
 
@@ -109,6 +111,7 @@ def open_tasks(
         sql = _DECISIONS if table == "runs" else _ACTIVITIES
         read = _decision if table == "runs" else _activity
         found = db.execute(sql, (state, last, limit - len(tasks))).fetchall()
+        forward((row[0] for row in found), last)
         for row in found:
             try:
                 tasks.append(read(row))
@@ -133,6 +136,7 @@ def _decision(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        since_ms=run.updated_ms,
     )
 
 
@@ -149,6 +153,7 @@ def _activity(row: tuple[Any, ...]) -> OpenTask:
         token=task.token,
         duration_ms=task.duration_ms,
         priority=step.priority,
+        since_ms=max(step.scheduled_ms, task.backoff_until_ms, task.leased_ms),
     )
 
 
@@ -161,6 +166,7 @@ _NUMBER_MASK = (1 << NUMBER_BITS) - 1
 
 def outbox(db: sqlite3.Connection, after: int, limit: int) -> MessagePage:
     found = db.execute(_OUTBOX, (after, limit)).fetchall()
+    forward((row[0] for row in found), after)
     messages = [
         SendMessage(RunKey(*row[1:4]), row[0] & _NUMBER_MASK, row[4], row[5], starts=bool(row[6]))
         for row in found
@@ -185,7 +191,8 @@ def closed_runs(
                 continue
             if namespace == after.key.namespace:
                 start = (after.closed_ms, after.run_no)
-        found = db.execute(_CLOSED, (namespace, before_ms, *start, limit - len(runs)))
+        found = db.execute(_CLOSED, (namespace, before_ms, *start, limit - len(runs))).fetchall()
+        forward((row[3:5] for row in found), start)
         runs += [ClosedRun(RunKey(*row[:3]), *row[3:]) for row in found]
         if len(runs) == limit:
             break

@@ -8,7 +8,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from raftflow.cluster.store.errors import FETCH, CorruptRecord, StoreDamaged, fatal
+from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.store.errors import FETCH, CorruptRecord, StoreDamaged, fatal, senseless
+from raftflow.cluster.store.paging import forward
 from raftflow.cluster.store.records import BadRecord, unframe
 
 _ROWS = 500
@@ -33,6 +35,8 @@ def steps(path: str, db: sqlite3.Connection) -> Iterator[int]:
         yield from _named(path, db)
     except sqlite3.Error as error:
         raise fatal(path, error) from error
+    except UnknownValue as error:
+        raise senseless(path, error) from error
 
 
 def _pages(path: str, db: sqlite3.Connection) -> Iterator[int]:
@@ -58,6 +62,7 @@ def _records(path: str, db: sqlite3.Connection, table: str, number: str) -> Iter
     question = f"SELECT {number}, record FROM {table} WHERE {number} > ? ORDER BY {number} LIMIT ?"
     after = -(1 << 62)
     while rows := db.execute(question, (after, _ROWS)).fetchall():
+        forward((row[0] for row in rows), after)
         yield sum([_verify(path, f"{table} {row}", record) for row, record in rows])
         after = rows[-1][0]
 
@@ -71,6 +76,7 @@ def _named(path: str, db: sqlite3.Connection) -> Iterator[int]:
         WHERE (namespace, request_id) > (?, ?) ORDER BY namespace, request_id LIMIT ?"""
     after = ("", "")
     while rows := db.execute(question, (*after, _ROWS)).fetchall():
+        forward((row[:2] for row in rows), after)
         yield sum([_verify(path, f"requests {request}", record) for _, request, record in rows])
         after = rows[-1][:2]
 

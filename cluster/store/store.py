@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 
 from raftflow.cluster.background import in_thread
+from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store import audit, copies, duties, lists, trail
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
@@ -306,7 +307,7 @@ class Store:
         try:
             self.written = applied_state(db)
             self.catalog = duties.catalog(self.path, db)
-        except (sqlite3.Error, TypeError, CorruptRecord) as error:
+        except (sqlite3.Error, UnknownValue, CorruptRecord) as error:
             db.close()
             raise not_a_store(self.path, error) from error
         self._submitted_index = self.written.index

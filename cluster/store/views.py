@@ -86,7 +86,8 @@ class Loaded:
 @dataclass(frozen=True, slots=True)
 class OpenTask:
     """A task that is queued or leased. ``sequence`` 0 is the run's decision, whose ``name`` is the
-    workflow type; a decision's ``attempt`` is 0 as in its offer."""
+    workflow type; a decision's ``attempt`` is 0 as in its offer. ``since_ms``: it has been so at
+    least since then."""
 
     run: RunKey
     sequence: int
@@ -97,6 +98,7 @@ class OpenTask:
     token: str
     duration_ms: int
     priority: int = USUAL_PRIORITY
+    since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ and grants would have it; due timers fire on `tick`.
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,8 @@ from engine_harness import (
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
+from raftflow.cluster.backup.manifest import Manifest
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
@@ -61,6 +65,7 @@ from raftflow.engine.rejections import Answer, Granted
 from raftflow.engine.state import Catalog, Run, RunStatus, Signal, TaskState
 
 START_MS = 1_750_000_000_000
+STATE = b"the whole state"  # what a backup of this node holds
 
 
 @dataclass(slots=True)
@@ -455,6 +460,24 @@ class SingleNode:
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
 
+    async def take_backup(self, *, feature_level: int) -> Taken:
+        return Taken(
+            Manifest(
+                cluster_id="",
+                node_id="n1",
+                version="0",
+                feature_level=feature_level,
+                index=self.applied_index,
+                term=1,
+                time_ms=0,
+                digest=self.digest.hex(),
+                size=len(STATE),
+                sha256=sha256(STATE).hexdigest(),
+                created_at="2026-01-01T00:00:00+00:00",
+            ),
+            io.BytesIO(STATE),
+        )
+
 
 def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
     http, grpc, metrics = (Address("127.0.0.1", port) for port in ports)
@@ -478,6 +501,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         levels=levels or Levels(members=node.peers),
         members=node,
         checks=node,
+        backups=node,
         hosted_types=frozenset({"Hosted"}),
     )
 

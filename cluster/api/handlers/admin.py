@@ -16,10 +16,11 @@ from raftflow.cluster.api.handlers.common import execute
 from raftflow.cluster.api.payloads import timestamp
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.errors import MembershipRefused, Overloaded, Unavailable
-from raftflow.cluster.features import AUDIT, MEMBERSHIP
+from raftflow.cluster.features import API_NODES, AUDIT, MEMBERSHIP
 from raftflow.engine.commands import CreateNamespace, RecordCall, SetQuota, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
@@ -50,12 +51,13 @@ async def namespaces(node: NodeServices) -> list[NamespaceRecord]:
 
 
 def leader_of(node: NodeServices) -> str | None:
-    """The leader this node heard of within two election timeouts: without a majority nobody else
-    is elected, and the last one's name stays."""
-    status = node.consensus.status()
-    silence_s = status.leader_contact_s
-    heard = silence_s is not None and silence_s * 1_000 < 2 * node.config.election_max_ms
-    return status.leader if heard else None
+    """The leader this node heard of within two election timeouts."""
+    heard: str | None = node.consensus.status().leader_heard(2 * node.config.election_max_ms)
+    return heard
+
+
+def _uptime_seconds() -> float:
+    return round(time.monotonic() - _STARTED, 3)
 
 
 async def health(node: NodeServices) -> dict[str, Any]:
@@ -67,7 +69,7 @@ async def health(node: NodeServices) -> dict[str, Any]:
     return {
         "status": "ok",
         "version": VERSION,
-        "uptime_seconds": round(time.monotonic() - _STARTED, 3),
+        "uptime_seconds": _uptime_seconds(),
         "workflows_active": sum(each.get(status, 0) for each in counts for status in OPEN_STATUSES),
         "task_queue_depth": queues.activity_tasks,
         "workflow_task_queue_depth": queues.workflow_tasks,
@@ -100,7 +102,9 @@ def readiness(node: NodeServices) -> dict[str, Any]:
 # ---- who belongs to the cluster -----------------------------------------------------------------
 
 
-async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any]:
+async def add_node(
+    node: NodeServices, node_id: str, raft: str, *, api: bool = False
+) -> dict[str, Any]:
     if not ID_PATTERN.fullmatch(node_id):
         raise ApiError(
             "INVALID_FIELD",
@@ -114,12 +118,13 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
         raise ApiError(
             "INVALID_FIELD", f"raft: nobody can connect to {address}; name a host that others reach"
         )
-    node.levels.require(MEMBERSHIP)
-    index = await _noted(node, "AddNode", node_id, node.members.add(node_id, str(address)))
+    node.levels.require(API_NODES if api else MEMBERSHIP)
+    adding = node.members.add(node_id, str(address), api=api)
+    index = await _noted(node, "AddNode", node_id, adding)
     return {
         "id": node_id,
         "raft": str(address),
-        "member": "learner",
+        "member": "api" if api else "learner",
         "index": index,
         "cluster_id": node.config.cluster_id,
     }
@@ -168,6 +173,12 @@ async def _note_outcome(node: NodeServices, noted: RecordCall) -> None:
         log.warning("outcome_not_noted", call=noted.call, target=noted.target, reason=str(error))
 
 
+async def take_backup(node: NodeServices) -> Taken:
+    """A copy of the state with everything that was acknowledged, anywhere, before the call."""
+    await node.reads.linearizable()
+    return await node.backups.take(feature_level=node.levels.level)
+
+
 # ---- the cluster page ---------------------------------------------------------------------------
 
 
@@ -195,6 +206,7 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
+        "uptime_seconds": _uptime_seconds(),
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
@@ -281,7 +293,7 @@ def _row(
     return {
         "id": info.id,
         "role": report.get("role", "unknown"),
-        "member": "removed" if member is None else "voter" if member.voter else "learner",
+        "member": "removed" if member is None else member.kind,
         "incarnation": (member.incarnation if member else "") or info.incarnation or None,
         "http": info.http,
         "grpc": info.grpc,
@@ -300,6 +312,7 @@ def _row(
         "snapshot_age_seconds": report.get("snapshot_age_seconds"),
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
+        "uptime_seconds": report.get("uptime_seconds"),
         "feature_level": info.feature_level,
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),

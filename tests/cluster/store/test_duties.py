@@ -33,17 +33,22 @@ async def test_open_tasks_page_by_page(rig: Rig) -> None:
     run = await rig.replica.run_view("default", "b")
     assert run is not None
     await apply(rig, make.grant_activity(run, 2, nonce="x", duration_ms=5_000))
+    first = await rig.replica.run_view("default", "a")
     other = await rig.replica.run_view("default", "c")
+    assert first is not None
     assert other is not None
     await apply(rig, make.grant_decision(other, nonce="y", timeout_ms=9_000))
     await rig.settle()
     lease, decision = run.steps[1].task, other.decision
+    queued, out = ("default", False, "", 0), ("default", True)
+    scheduled_ms = run.steps[0].scheduled_ms
     expected = [
-        OpenTask(RunKey("default", "a", "run-a"), 0, 0, "Order", "default", False, "", 0),
-        OpenTask(other.key, 0, 0, "Order", "default", True, decision.token, 9_000),
-        OpenTask(run.key, 1, 1, "reserve", "default", False, "", 0),
-        OpenTask(run.key, 2, 1, "charge", "default", True, lease.token, 5_000),
+        OpenTask(first.key, 0, 0, "Order", *queued, since_ms=first.updated_ms),
+        OpenTask(other.key, 0, 0, "Order", *out, decision.token, 9_000, since_ms=other.updated_ms),
+        OpenTask(run.key, 1, 1, "reserve", *queued, since_ms=scheduled_ms),
+        OpenTask(run.key, 2, 1, "charge", *out, lease.token, 5_000, since_ms=lease.leased_ms),
     ]
+    assert lease.leased_ms >= scheduled_ms > 0
     for limit in (1, 2, 3, 100):
         assert await all_tasks(rig, limit) == expected
 
