@@ -86,9 +86,9 @@ class HttpServer:
             request_factory=self._request,
             handler_cancellation=True,
         )
-        patience_ms = self._limits.head_timeout_ms
+        handshake_ms = self._limits.head_timeout_ms
         self._server = await listen(
-            self._web, address, "http", self._node.tls, patience_ms=patience_ms
+            self._web, address, "http", self._node.tls, handshake_ms=handshake_ms
         )
 
     @property
@@ -362,7 +362,7 @@ class HttpServer:
 
 
 async def listen(
-    factory: Any, address: Address, what: str, tls: Credentials | None, *, patience_ms: int
+    factory: Any, address: Address, what: str, tls: Credentials | None, *, handshake_ms: int
 ) -> asyncio.Server | TlsListener:
     """Bind and serve, or say in one sentence why not."""
     loop = asyncio.get_running_loop()
@@ -374,7 +374,7 @@ async def listen(
             factory,
             tls.accepting,
             what=what,
-            timeout_s=patience_ms / 1_000,
+            timeout_s=handshake_ms / 1_000,
             most=_MAX_HANDSHAKES,
         )
         await server.start_serving()

@@ -36,8 +36,8 @@ async def while_repairing(
     async def serve() -> None:
         await asyncio.sleep(_SOON_S)
         factory = web.Server(answer, access_log=None)
-        patience_ms = config.limits.head_timeout_ms
-        server = await listen(factory, config.http_addr, "http", tls, patience_ms=patience_ms)
+        handshake_ms = config.limits.head_timeout_ms
+        server = await listen(factory, config.http_addr, "http", tls, handshake_ms=handshake_ms)
         try:
             await asyncio.Event().wait()
         finally:

@@ -58,9 +58,9 @@ class ApiServer:
             refused=partial(self._admission.refusals.note, ""),
             connections=_SCRAPERS,
         )
-        patience_ms = self._limits.head_timeout_ms
+        handshake_ms = self._limits.head_timeout_ms
         self._metrics = await listen(
-            self._metrics_web, config.metrics_addr, "metrics", tls, patience_ms=patience_ms
+            self._metrics_web, config.metrics_addr, "metrics", tls, handshake_ms=handshake_ms
         )
         await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
         await self.http.start(config.http_addr)
