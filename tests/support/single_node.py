@@ -405,7 +405,7 @@ class SingleNode:
         )
         return {"n1": own, **self.members}
 
-    async def add(self, member_id: str, raft: str) -> int:
+    async def add(self, member_id: str, raft: str, *, api: bool = False) -> int:
         self.check()
         return self.harness.index
 
