@@ -71,6 +71,9 @@ class InvariantChecks:
         """What did not hold when it was last looked at."""
         return [*self._open.values()]
 
+    def violated(self, invariant: str) -> int:
+        return sum(each.invariant == invariant for each in self._open.values())
+
     def report(self) -> dict[str, Any]:
         """For the cluster page and `raftflow doctor`."""
         since = None if self._walked_at is None else round(time.monotonic() - self._walked_at, 1)

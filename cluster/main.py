@@ -71,6 +71,9 @@ async def _serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node = Node(config)
+    if config.tls_cert_file or config.peer_cert_file:
+        # Without certificates a terminal that hangs up ends the node, as it does other programs.
+        loop.add_signal_handler(signal.SIGHUP, node.read_certificates)
     try:
         stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         if not await _started(node, stopping):

@@ -6,14 +6,16 @@ somebody scrapes (`Metrics.sources`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
@@ -44,15 +46,20 @@ class RaftGauges:
     messages_sent: int
     proposals_pending: int
     snapshot_age_seconds: float
+    leader_known: bool
+    voters: int
+    voters_connected: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueGauges:
-    """Tasks queued and polls parked, as this node sees them."""
+    """Tasks queued and polls parked, as this node sees them; how long the first task has waited."""
 
     activity_tasks: int
     workflow_tasks: int
     polls_waiting: int
+    oldest_activity_task_ms: int = 0
+    oldest_workflow_task_ms: int = 0
 
 
 _NO_RAFT = RaftGauges(
@@ -64,6 +71,9 @@ _NO_RAFT = RaftGauges(
     messages_sent=0,
     proposals_pending=0,
     snapshot_age_seconds=0.0,
+    leader_known=False,
+    voters=0,
+    voters_connected=0,
 )
 _NO_QUEUES = QueueGauges(activity_tasks=0, workflow_tasks=0, polls_waiting=0)
 
@@ -74,6 +84,7 @@ class Sources:
 
     raft: Callable[[], RaftGauges] | None = None
     queues: Callable[[], QueueGauges] | None = None
+    certificates: Callable[[], Mapping[str, float]] | None = None  # seconds left, by use
 
 
 class Metrics:
@@ -84,9 +95,12 @@ class Metrics:
         self.sources = Sources()
         self._count_work(self.registry)
         self._watch_node(self.registry)
+        self._watch_disk(self.registry)
         self.spans_sent, self.spans_lost = _span_counters(self.registry)
         self._request_children: dict[tuple[str, str], Histogram] = {}
         self.registry.register(_Sampled(self.sources))
+        ProcessCollector(registry=self.registry)
+        _build_info(self.registry)
 
     def _count_work(self, registry: CollectorRegistry) -> None:
         self.workflows_started = Counter(
@@ -139,6 +153,12 @@ class Metrics:
             ["invariant"],
             registry=registry,
         )
+        self.invariants_violated = Gauge(
+            "workflowd_invariants_violated",
+            "What did not hold when it was last looked at.",
+            ["invariant"],
+            registry=registry,
+        )
 
     def _watch_node(self, registry: CollectorRegistry) -> None:
         self.fsync = Histogram(
@@ -151,6 +171,12 @@ class Metrics:
             "workflowd_backpressure_rejected_total",
             "Calls refused before they were proposed.",
             ["cause"],
+            registry=registry,
+        )
+        self.calls_refused = Counter(
+            "workflowd_calls_refused_total",
+            "Calls and connections refused for who made them, or for a limit, which is named.",
+            ["reason", "limit"],
             registry=registry,
         )
         self.loop_lag = Gauge(
@@ -199,6 +225,25 @@ class Metrics:
             registry=registry,
         )
 
+    def _watch_disk(self, registry: CollectorRegistry) -> None:
+        self.disk_size = Gauge(
+            "workflowd_disk_size_bytes",
+            "Size of the file system that holds the data directory.",
+            registry=registry,
+        )
+        self.disk_free = Gauge(
+            "workflowd_disk_free_bytes",
+            "What is free of it for this node.",
+            registry=registry,
+        )
+        self.data_bytes = Gauge(
+            "workflowd_data_bytes",
+            "Size of the data directory, by part: log, state, snapshots, and what was set aside as"
+            " damaged.",
+            ["part"],
+            registry=registry,
+        )
+
     def request(self, method: str, code: str, seconds: float) -> None:
         """Count one API call. Both label sets are small and fixed."""
         child = self._request_children.get((method, code))
@@ -228,6 +273,13 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+def _build_info(registry: CollectorRegistry) -> None:
+    info = Gauge(
+        "workflowd_build_info", "1, and the release as a label.", ["version"], registry=registry
+    )
+    info.labels(version("raftflow")).set(1)
+
+
 def _span_counters(registry: CollectorRegistry) -> tuple[Counter, Counter]:
     sent = Counter(
         "workflowd_trace_spans_sent_total",
@@ -255,6 +307,16 @@ class _Sampled:
         yield _gauge(
             "workflowd_workflow_task_queue_depth", "Workflow tasks queued.", queues.workflow_tasks
         )
+        yield _gauge(
+            "workflowd_task_queue_oldest_seconds",
+            "How long the activity task that came first has waited.",
+            queues.oldest_activity_task_ms / 1_000,
+        )
+        yield _gauge(
+            "workflowd_workflow_task_queue_oldest_seconds",
+            "How long the workflow task that came first has waited.",
+            queues.oldest_workflow_task_ms / 1_000,
+        )
         yield _gauge("workflowd_polls_waiting", "Polls parked on this node.", queues.polls_waiting)
         raft = self._sources.raft() if self._sources.raft else _NO_RAFT
         role = GaugeMetricFamily(
@@ -263,6 +325,17 @@ class _Sampled:
         for name in ROLES:
             role.add_metric([name], 1.0 if name == raft.role else 0.0)
         yield role
+        yield _gauge(
+            "workflowd_raft_leader_known",
+            "1 while this node hears a leader that has a majority.",
+            raft.leader_known,
+        )
+        yield _gauge("workflowd_raft_voters", "Members that vote.", raft.voters)
+        yield _gauge(
+            "workflowd_raft_voters_connected",
+            "Voters that this node is connected with, itself included.",
+            raft.voters_connected,
+        )
         lag = max(0, raft.commit_index - raft.applied_index)
         yield _gauge("workflowd_raft_term", "Current term.", raft.term)
         yield _gauge("workflowd_raft_commit_index", "Committed up to.", raft.commit_index)
@@ -274,12 +347,24 @@ class _Sampled:
             "Since the last durable checkpoint of the state.",
             raft.snapshot_age_seconds,
         )
+        yield self._certificates()
         elections = CounterMetricFamily("workflowd_raft_elections", "Changes of leader seen.")
         elections.add_metric([], raft.elections)
         yield elections
         messages = CounterMetricFamily("workflowd_raft_messages_sent", "Raft messages to peers.")
         messages.add_metric([], raft.messages_sent)
         yield messages
+
+    def _certificates(self) -> GaugeMetricFamily:
+        expiry = GaugeMetricFamily(
+            "workflowd_certificate_expiry_seconds",
+            "Until a certificate that this node uses is over; negative afterwards.",
+            labels=["use"],
+        )
+        found = self._sources.certificates() if self._sources.certificates else {}
+        for use, seconds in found.items():
+            expiry.add_metric([use], seconds)
+        return expiry
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -36,6 +36,7 @@ from raftflow.cluster.consensus.settings import ConsensusConfig
 from raftflow.cluster.consensus.types import Role, Timing
 from raftflow.cluster.damage import Part
 from raftflow.cluster.digest_exchange import DigestExchange
+from raftflow.cluster.disk_watch import DiskWatch
 from raftflow.cluster.dispatch import (
     ACTIVITY,
     DECISION,
@@ -60,6 +61,13 @@ from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTimes
 from raftflow.cluster.store.audit import INVARIANTS, Finding
+from raftflow.cluster.tls import (
+    CertificateWatch,
+    Credentials,
+    api_credentials,
+    peer_credentials,
+    tell_clear_ports,
+)
 from raftflow.cluster.tracing import SpanExport
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
@@ -78,6 +86,7 @@ class Node:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.metrics = Metrics()
+        self.certificates = CertificateWatch(())
         self._exits = AsyncExitStack()
         self._started = False
 
@@ -85,7 +94,8 @@ class Node:
         config, exits = self.config, self._exits
         # Set when the cluster will not have this node any more.
         self.outcast: asyncio.Future[Outcast] = asyncio.get_running_loop().create_future()
-        self._tokens = Tokens.load(config.auth_token_file)
+        self._tokens = Tokens.load(config.auth_token_file, on=config.auth_on)
+        _tell_if_open(config)
         # Nothing in the directory is touched before it is known to be ours.
         claim = claim_directory(
             str(config.data_dir),
@@ -95,6 +105,7 @@ class Node:
         )
         exits.callback(claim.lock.release)
         self.config = config = replace(config, cluster_id=claim.identity.cluster_id)
+        self._load_certificates()
         self._has_peers = has_peers(str(config.data_dir), config.node_id, config.voters)
         store = await self._open_store()
         exits.push_async_callback(store.close)
@@ -102,6 +113,9 @@ class Node:
         self._build_calls()
         self._build_tasks(store)
         self._wire()
+        # Before there are peers: a certificate that is over may be what keeps them away.
+        watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, watching))
         if config.otlp_endpoint:
             spans = SpanExport(
                 config, self.metrics, leads=lambda: self.consensus.role is Role.LEADER
@@ -110,7 +124,9 @@ class Node:
             exits.push_async_callback(spans.stop)
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
-        async with while_repairing(config.http_addr, lambda: self.consensus.recovery.waiting_for):
+        async with while_repairing(
+            config.http_addr, self._tls, lambda: self.consensus.recovery.waiting_for
+        ):
             await self.consensus.start()
             exits.push_async_callback(self.consensus.stop)
             # What this node has to tell is of no use before it has a state.
@@ -134,9 +150,17 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
+        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        exits.push_async_callback(
+            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
+        )
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
+
+    def read_certificates(self) -> None:
+        """Look at once whether their files have changed."""
+        self.certificates.hurry()
 
     async def stop(self) -> None:
         """Hand leadership over, answer what is under way, then close from the edge inwards. Also
@@ -164,6 +188,17 @@ class Node:
 
     # ---- wiring ---------------------------------------------------------------------------------
 
+    def _load_certificates(self) -> None:
+        """Raises StartRefused where they are not what they should be."""
+        config = self.config
+        self._tls = api_credentials(config)
+        self._peer_tls = peer_credentials(config)
+        self.certificates = CertificateWatch(
+            [pair for pair in (self._tls, self._peer_tls) if pair is not None]
+        )
+        self.metrics.sources.certificates = self.certificates.seconds_left
+        tell_clear_ports(config)
+
     def _build_core(self, store: Store, claim: Claim) -> None:
         """The replicated state and the time in which it is measured."""
         config = self.config
@@ -174,7 +209,9 @@ class Node:
                 log_tail_entries=config.storage.log_tail_entries,
             ),
         )
-        self.consensus = Consensus(_consensus_config(config), store=self.replica, claim=claim)
+        self.consensus = Consensus(
+            _consensus_config(config, self._peer_tls), store=self.replica, claim=claim
+        )
         self.consensus.set_listener(self)
         self.consensus.recovery.set_aside = partial(damage.keep_copies, config.data_dir)
         self.consensus.on_members(self._on_members)
@@ -232,7 +269,9 @@ class Node:
             clock=self.clock,
             metrics=self.metrics,
             times=DutyTimes(
-                lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
+                lease_ms=config.lease_ms,
+                decision_timeout_ms=config.decision_timeout_ms,
+                audit_retention_ms=config.audit_retention_ms,
             ),
             network=self.consensus,
             fatal=self.consensus.fatal,
@@ -274,6 +313,8 @@ class Node:
         self.metrics.digest_disputes.set_function(lambda: self.digests.disputes)
         for invariant in INVARIANTS:  # a series that is absent cannot be watched
             self.metrics.invariant_violations.labels(invariant)
+            violated = partial(self.checks.violated, invariant)
+            self.metrics.invariants_violated.labels(invariant).set_function(violated)
         self.metrics.clock_skew.set_function(lambda: self.clock.skew_ms() / 1_000)
 
     def _services(self, store: Store) -> NodeServices:
@@ -300,6 +341,7 @@ class Node:
             ),
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
+            tls=self._tls,
         )
 
     def _start_hosted(self, services: NodeServices) -> Callable[[], Awaitable[None]]:
@@ -401,6 +443,7 @@ class Node:
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()
+        voters = [each for each in self.consensus.peers().values() if each.voter]
         return RaftGauges(
             role=status.role.value,
             term=status.term,
@@ -410,13 +453,30 @@ class Node:
             messages_sent=status.counters.messages_sent,
             proposals_pending=self.proposer.pending,
             snapshot_age_seconds=self.replica.snapshot_age_seconds,
+            leader_known=status.leader_heard(2 * self.config.election_max_ms) is not None,
+            voters=len(voters),
+            voters_connected=sum(each.connected for each in voters),
         )
 
     def _queue_gauges(self) -> QueueGauges:
+        duties = self.duties
         return QueueGauges(
-            activity_tasks=self.duties.matching.depth(activities=True),
-            workflow_tasks=self.duties.matching.depth(activities=False),
+            activity_tasks=duties.matching.depth(activities=True),
+            workflow_tasks=duties.matching.depth(activities=False),
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
+            oldest_activity_task_ms=duties.longest_wait_ms(activities=True),
+            oldest_workflow_task_ms=duties.longest_wait_ms(activities=False),
+        )
+
+
+def _tell_if_open(config: Config) -> None:
+    if config.reached_by_others and not config.auth_on:
+        log.warning(
+            "auth_off",
+            http=str(config.http_addr),
+            grpc=str(config.grpc_addr),
+            remedy="whoever reaches these addresses may do anything: set auth_token_file"
+            " (docs/security.md)",
         )
 
 
@@ -432,7 +492,7 @@ def _engine_limits(config: Config) -> Limits:
     )
 
 
-def _consensus_config(config: Config) -> ConsensusConfig:
+def _consensus_config(config: Config, tls: Credentials | None) -> ConsensusConfig:
     return ConsensusConfig(
         cluster_id=config.cluster_id,
         node_id=config.node_id,
@@ -451,4 +511,5 @@ def _consensus_config(config: Config) -> ConsensusConfig:
             election_max_ms=config.election_max_ms,
         ),
         segment_bytes=config.storage.segment_bytes,
+        tls=tls,
     )

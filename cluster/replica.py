@@ -303,7 +303,8 @@ class Replica:
         changes = Changes()  # as much as subscribers look at
         state = before
         for start in range(0, len(batch.commands), PIECE_COMMANDS):
-            piece = replace(batch, commands=batch.commands[start : start + PIECE_COMMANDS])
+            commands = batch.commands[start : start + PIECE_COMMANDS]
+            piece = replace(batch, commands=commands, first=start)
             applied, state = self._apply_piece(piece, state, encoder)
             parts.append(applied)
             changes.runs.update(applied.changes.runs)
@@ -347,7 +348,6 @@ class Replica:
         applied, folder = copy.applied, Path(copy.path).parent
         snapshot_id = f"{applied.index}-{applied.term}-{folder.name.removeprefix(_COPY)}"
         self._copies[snapshot_id] = folder
-        log.info("snapshot_made", snapshot_id=snapshot_id, bytes=copy.size)
         return copy.path, SnapshotManifest(
             index=applied.index,
             term=applied.term,
@@ -398,4 +398,3 @@ class Replica:
             )
         self._wake_waiters()
         self._wake.set()
-        log.info("snapshot_installed", index=self.applied.index, term=self.applied.term)

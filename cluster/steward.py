@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.membership import (
     MAX_API_NODES,
@@ -250,9 +250,7 @@ class Steward:
         self._task = spawn(self._run(), name="steward", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     async def _run(self) -> None:
         while True:

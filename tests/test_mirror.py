@@ -44,7 +44,6 @@ ELSEWHERE = {
     "cluster/consensus/settings.py": "tests/cluster/consensus/test_driver.py",
     "cluster/otlp.py": "tests/cluster/test_tracing.py",
     "cluster/errors.py": "tests/cluster/api/test_status.py",
-    "cluster/logs.py": WHOLE_NODE,
     "cluster/main.py": WHOLE_NODE,
     "cluster/node.py": WHOLE_NODE,
     "cluster/api/grpc_answers.py": "tests/cluster/api/test_grpc_service.py",

@@ -38,8 +38,8 @@ class Page:
         return self._files.get(path)
 
     def headers(self, file: StaticFile, nodes: Iterable[str]) -> dict[str, str]:
-        """``nodes`` are the advertised HTTP addresses: the page may ask each of them."""
-        connect = " ".join(["'self'", *(f"http://{address}" for address in nodes if address)])
+        """``nodes`` are the origins of the members: the page may ask each of them."""
+        connect = " ".join(["'self'", *nodes])
         return {
             "Content-Type": file.content_type,
             "ETag": file.etag,

@@ -8,19 +8,23 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from raftflow.cluster.api.http_server import listen
 from raftflow.cluster.background import end
 from raftflow.cluster.config import Address
+from raftflow.cluster.tls import Credentials
 
 # A start that is quicker needs no answer: the caller tries again.
 _SOON_S = 0.5
 
 
 @asynccontextmanager
-async def while_repairing(address: Address, waiting_for: Callable[[], str]) -> AsyncIterator[None]:
+async def while_repairing(
+    address: Address, tls: Credentials | None, waiting_for: Callable[[], str]
+) -> AsyncIterator[None]:
     """Answer on the HTTP address until the block ends, if it takes longer than a start should.
     Whether it can be bound is the business of the server that follows."""
 
-    async def answer(_request: web.Request) -> web.Response:
+    async def answer(_request: web.BaseRequest) -> web.Response:
         reason = waiting_for()
         body = {
             "status": "repairing" if reason else "starting",
@@ -31,15 +35,14 @@ async def while_repairing(address: Address, waiting_for: Callable[[], str]) -> A
 
     async def serve() -> None:
         await asyncio.sleep(_SOON_S)
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-        await runner.setup()
+        factory = web.Server(answer, access_log=None)
+        server = await listen(factory, address.host, address.port, "http", tls)
         try:
-            await web.TCPSite(runner, address.host, address.port, reuse_address=True).start()
             await asyncio.Event().wait()
         finally:
-            await runner.cleanup()
+            server.close()
+            await factory.shutdown(timeout=0.5)
+            await server.wait_closed()
 
     task = asyncio.create_task(serve(), name="while-repairing")
     try:

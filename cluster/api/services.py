@@ -16,7 +16,8 @@ from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
-from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
+from raftflow.cluster.tls import Credentials
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -84,7 +85,14 @@ class Replica(Protocol):
     def catalog(self) -> Catalog: ...
 
     @property
+    def time_ms(self) -> int: ...
+
+    @property
     def snapshot_age_seconds(self) -> float: ...
+
+    async def wait_applied(self, index: int, *, timeout_ms: int) -> None:
+        """Raises TimeoutError."""
+        ...
 
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None: ...
 
@@ -114,6 +122,8 @@ class Store(Protocol):
     async def events(self, run: RunKey, *, start: int, limit: int) -> Sequence[bytes]:
         """Framed records from event ``start`` on, verified. Raises HistoryDamaged."""
         ...
+
+    async def audit_log(self, wanted: AuditFilter) -> AuditPage: ...
 
     async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
         """Runs by status."""
@@ -194,3 +204,4 @@ class NodeServices:
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one
+    tls: Credentials | None = None  # of all that is served; without any, it is in the clear

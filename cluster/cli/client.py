@@ -71,13 +71,16 @@ class Client:
         namespace: str = "",
         token: str = "",
         ca_file: Path | None = None,
+        cert_file: Path | None = None,
+        key_file: Path | None = None,
         deadline_s: float = DEADLINE_S,
         on_delay: Callable[[str], None] | None = None,
     ) -> None:
         # Twice the same address would never count as "refused everywhere".
         self._servers = list(dict.fromkeys(_server(each) for each in addresses))
         # Built once, and only where it is needed: to load what the system trusts takes a moment.
-        self._tls = _trust(ca_file) if any(each.tls for each in self._servers) else None
+        speaks_tls = any(each.tls for each in self._servers)
+        self._tls = _tls(ca_file, cert_file, key_file) if speaks_tls else None
         self._headers = {"Accept": "application/json"}
         if namespace:
             self._headers["X-Workflowd-Namespace"] = header_value("--namespace", namespace)
@@ -290,13 +293,22 @@ def _server(address: str) -> _Server:
     return _Server("127.0.0.1" if parsed.is_wildcard else parsed.host, parsed.port, tls)
 
 
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    """What the system trusts, or only who the file names."""
+def _tls(ca_file: Path | None, cert_file: Path | None, key_file: Path | None) -> ssl.SSLContext:
+    """Trusts what the system trusts, or only who the file names; shows a certificate if told to."""
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise ValueError(f"--ca-file {ca_file}: {reason}") from None
+    if key_file and not cert_file:
+        raise ValueError("--key-file goes with --cert-file")
+    if cert_file:
+        try:
+            context.load_cert_chain(cert_file, key_file)
+        except OSError as error:
+            reason = "not a pair" if isinstance(error, ssl.SSLError) else error.strerror
+            raise ValueError(f"--cert-file {cert_file}, --key-file {key_file}: {reason}") from None
+    return context
 
 
 def _query_string(query: Mapping[str, Any]) -> str:

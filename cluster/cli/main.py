@@ -6,6 +6,7 @@ import sys
 import click
 
 from raftflow.cluster.cli.backup import backup
+from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
@@ -38,7 +39,7 @@ def cli() -> None:
 
 for command in (
     *(serve, dev, workflow, namespace, cluster, node, backup, force_recover, doctor),
-    *(history, log),
+    *(history, log, cert),
 ):
     cli.add_command(command)
 

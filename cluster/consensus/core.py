@@ -330,7 +330,6 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._following.conflict = None
         if self._following.round:
             self._following.reply_due = True
-        log.info("snapshot_installed", node=self._id, index=index, term=term)
 
     @_fail_stop
     def compact(self, index: int) -> None:

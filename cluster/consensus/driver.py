@@ -158,8 +158,7 @@ class Consensus:
             on_refused=self._refused,
             on_error=self.fatal,
             limits=config.limits,
-            server_ssl=config.server_ssl,
-            client_ssl=config.client_ssl,
+            tls=config.tls,
         )
         exits.push_async_callback(self._mesh.stop)
         await self._mesh.bind()

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 import structlog
 
 from raftflow.cluster.consensus import framing, handshake
+from raftflow.cluster.consensus.certified import check_certificate, names_of
 from raftflow.cluster.consensus.framing import FrameError, FrameReader
 from raftflow.cluster.consensus.handshake import HandshakeError, Hello, Purpose
 
@@ -41,7 +42,7 @@ class LinkOwner(Protocol):
 
     limits: LinkLimits
 
-    def link_opened(self, link: Link) -> bool: ...
+    def link_opened(self, link: Link) -> None: ...
     def hello_for(self, call: Hello) -> Hello: ...
     def check_answer(self, answer: Hello, *, mine: Hello) -> None: ...
     def link_ready(self, link: Link) -> None: ...
@@ -56,12 +57,13 @@ class Link(asyncio.Protocol):
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._hello = hello
-        self._reader = FrameReader(max_bytes=handshake.MAX_HELLO_BYTES)
+        self._reader = FrameReader(max_bytes=handshake.MAX_HELLO_BYTES, greeted=False)
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._sent_since_sweep = False
         self._closed = False
         self.peer: Hello | None = None
+        self.certified: frozenset[str] | None = None
         self.address = ""
         self.heard_at = self._loop.time()
         self.reason = ""
@@ -77,6 +79,11 @@ class Link(asyncio.Protocol):
     @property
     def dialled(self) -> bool:
         return self._hello is not None
+
+    @property
+    def unknown_caller(self) -> bool:
+        """It has not said yet who it is."""
+        return self.peer is None and not self.dialled and not self._closed
 
     @property
     def purpose(self) -> Purpose:
@@ -95,12 +102,12 @@ class Link(asyncio.Protocol):
         # uvloop's transports have the interface, not the base class.
         self._transport = cast(asyncio.Transport, transport)
         self.address = _address(transport)
+        self.certified = names_of(transport)
         timeout = self._owner.limits.handshake_timeout_ms / 1000
         self._deadline = self._loop.call_later(timeout, self.close, "handshake_timeout")
-        if not self._owner.link_opened(self):
-            self.close("too_many_connections")
-        elif self._hello is not None:
-            self._write(handshake.encode(self._hello))
+        self._owner.link_opened(self)
+        if self._hello is not None:
+            self._call(self._hello)
 
     def data_received(self, data: bytes) -> None:
         if self._closed:
@@ -126,7 +133,8 @@ class Link(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close("connection_lost", str(exc) if exc else "")
+        # Over TLS the end of a peer comes without a word of its own.
+        self.close("connection_lost" if exc else "peer_closed", str(exc) if exc else "")
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -206,10 +214,23 @@ class Link(asyncio.Protocol):
             **({"repeated": repeated} if repeated else {}),
         )
 
+    def _call(self, hello: Hello) -> None:
+        """Nothing is told to whom the certificate does not name."""
+        try:
+            check_certificate(self.certified, cluster_id=hello.cluster_id, node_id=hello.target)
+        except HandshakeError as error:
+            self.refused = True
+            self.close(error.reason, error.detail)
+            return
+        self._write(handshake.encode(hello))
+
     def _greet(self, payload: bytes) -> None:
         try:
             theirs = handshake.decode(payload)
             if self._hello is None:
+                check_certificate(
+                    self.certified, cluster_id=theirs.cluster_id, node_id=theirs.node_id
+                )
                 answer = self._owner.hello_for(theirs)
                 self._write(handshake.encode(answer))
             else:
@@ -225,6 +246,7 @@ class Link(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self.peer = theirs
+        self._reader.greeted = True
         self._reader.max_bytes = self._owner.limits.max_frame_bytes
         self._owner.link_ready(self)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from raftflow.cluster.consensus.certified import PeerTls
 from raftflow.cluster.consensus.handshake import Hello
 from raftflow.cluster.consensus.identity import Identity
 from raftflow.cluster.consensus.link import LinkLimits
@@ -35,8 +35,7 @@ class ConsensusConfig:
     segment_bytes: int = 64 << 20
     journal_cache_bytes: int = 64 << 20
     max_entry_bytes: int = 16 << 20
-    server_ssl: ssl.SSLContext | None = None
-    client_ssl: ssl.SSLContext | None = None
+    tls: PeerTls | None = None
 
     def __post_init__(self) -> None:
         if not self.advertised:

@@ -132,6 +132,12 @@ class ConsensusStatus:
     configuration_index: int
     committed_configuration_index: int
 
+    def leader_heard(self, within_ms: int) -> str | None:
+        """The leader, if it was heard of lately: without a majority nobody else is elected, and the
+        last one's name stays."""
+        silence_s = self.leader_contact_s
+        return self.leader if silence_s is not None and silence_s * 1_000 < within_ms else None
+
 
 class Listener(Protocol):
     """The layer above. Both are called on the loop and only hand over."""

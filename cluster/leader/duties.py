@@ -36,6 +36,7 @@ from raftflow.cluster.store import Store
 from raftflow.cluster.store.views import OpenTask
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
+    Attributed,
     Batch,
     Command,
     ExpireLease,
@@ -69,7 +70,9 @@ FIRE_AT_ONCE = 256
 
 def queued(row: OpenTask) -> QueuedTask:
     """A task that waited when we took over."""
-    return QueuedTask(row.run, row.sequence, row.attempt, row.name, row.task_queue, row.priority)
+    return QueuedTask(
+        row.run, row.sequence, row.attempt, row.name, row.task_queue, row.priority, row.since_ms
+    )
 
 
 class Duties:
@@ -107,7 +110,11 @@ class Duties:
         self._wakeup = asyncio.Event()
         self.outbox = Outbox(proposer=proposer, store=store)
         self._retention = Retention(
-            proposer=proposer, store=store, replica=replica, wake=self._wakeup.set
+            proposer=proposer,
+            store=store,
+            replica=replica,
+            wake=self._wakeup.set,
+            audit_retention_ms=times.audit_retention_ms,
         )
         self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
         self._term = 0  # the term we lead, 0 when we do not
@@ -160,16 +167,17 @@ class Duties:
             self._office = spawn(office, name="leader-duties", fatal=self._fatal)
         offers: dict[TaskKey, QueuedTask] = {}
         for effect in applied.effects:
-            self._follow(effect, offers)
+            self._follow(effect, offers, batch.time_ms)
         # All at once: what one entry queued is shared out among the polls that wait.
         self._grant(self.matching.offer(offers.values()))
 
-    def _follow(self, effect: Effect, offers: dict[TaskKey, QueuedTask]) -> None:
-        """``offers`` collects what is queued and not taken again within the same entry."""
+    def _follow(self, effect: Effect, offers: dict[TaskKey, QueuedTask], time_ms: int) -> None:
+        """``offers`` collects what is queued and not taken again within the same entry, which is
+        of ``time_ms``."""
         match effect:
             case OfferDecision():
                 offers[effect.run, 0] = QueuedTask(
-                    effect.run, 0, 0, effect.workflow_type, effect.task_queue
+                    effect.run, 0, 0, effect.workflow_type, effect.task_queue, since_ms=time_ms
                 )
             case OfferActivity():
                 offers[effect.run, effect.sequence] = QueuedTask(
@@ -179,6 +187,7 @@ class Duties:
                     effect.step_name,
                     effect.task_queue,
                     effect.priority,
+                    time_ms,
                 )
             case WithdrawTask():
                 offers.pop((effect.run, effect.sequence), None)
@@ -207,12 +216,20 @@ class Duties:
             self.timers.arm(row)
             self._wakeup.set()
 
+    def longest_wait_ms(self, *, activities: bool) -> int:
+        """How long the task has waited that came first; 0 when none waits, or we do not lead."""
+        since_ms = self.matching.oldest_ms(activities=activities)
+        return 0 if since_ms is None else max(0, self._clock.now_ms() - since_ms)
+
     # ---- polls ----------------------------------------------------------------------------------
 
     def on_submitted(self, command: bytes) -> None:
         """A call's command has its place in line: what it queues is granted right behind it."""
         if self._office is not None and self.matching.polls_waiting:
-            self._foresee(decode_command(command)[1])
+            decoded = decode_command(command)[1]
+            if isinstance(decoded, Attributed):
+                decoded = decoded.command
+            self._foresee(decoded)
 
     def _foresee(self, command: Command) -> None:
         tasks = tasks_after(command, self._find_run)

@@ -27,7 +27,8 @@ _PLACES_LEFT = 64
 
 @dataclass(frozen=True, slots=True)
 class QueuedTask:
-    """``name`` is the activity's name or the workflow type; ``priority`` 1 goes first."""
+    """``name`` is the activity's name or the workflow type; ``priority`` 1 goes first. ``since_ms``
+    is the log time from which it waits."""
 
     run: RunKey
     sequence: int
@@ -35,6 +36,7 @@ class QueuedTask:
     name: str
     task_queue: str
     priority: int = USUAL_PRIORITY
+    since_ms: int = 0
 
     @property
     def key(self) -> TaskKey:
@@ -85,10 +87,10 @@ class Matching:
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, _Queue] = {}
-        self._tasks: dict[TaskKey, _Place] = {}
+        # By whether it is an activity; each in the order in which they came.
+        self._tasks: dict[bool, dict[TaskKey, _Place]] = {True: {}, False: {}}
         self._polls: dict[str, _WaitingPoll] = {}
         self._open: set[str] = set()  # polls that got tasks and may get more
-        self._depths = {True: 0, False: 0}  # of activities, of decisions
         self._arrivals = 0
 
     @property
@@ -97,13 +99,17 @@ class Matching:
 
     def depth(self, *, activities: bool) -> int:
         """How many tasks wait for a poll."""
-        return self._depths[activities]
+        return len(self._tasks[activities])
+
+    def oldest_ms(self, *, activities: bool) -> int | None:
+        """Since when the one waits that came first."""
+        return next((task.since_ms for _, _, task in self._tasks[activities].values()), None)
 
     def offer(self, tasks: Iterable[QueuedTask]) -> list[Match]:
         """Tasks are queued, all at once."""
         left = []
         for task in tasks:
-            known = self._tasks.get(task.key)
+            known = self._place(task.key)
             if known is None or known[2].attempt < task.attempt:
                 self.withdraw(task.key)  # an attempt that is over
                 left.append(task)
@@ -125,7 +131,7 @@ class Matching:
         return matches
 
     def withdraw(self, key: TaskKey) -> None:
-        place = self._tasks.get(key)
+        place = self._place(key)
         if place is not None:
             self._dequeue(place[2])
 
@@ -170,16 +176,18 @@ class Matching:
 
     def clear(self) -> None:
         self._queues.clear()
-        self._tasks.clear()
+        for tasks in self._tasks.values():
+            tasks.clear()
         self._polls.clear()
         self._open.clear()
-        self._depths = {True: 0, False: 0}
+
+    def _place(self, key: TaskKey) -> _Place | None:
+        return self._tasks[key[1] != 0].get(key)
 
     def _enqueue(self, task: QueuedTask) -> None:
         self._arrivals += 1
         place = (task.priority, self._arrivals, task)
-        self._tasks[task.key] = place
-        self._depths[task.sequence != 0] += 1
+        self._tasks[task.sequence != 0][task.key] = place
         queue = self._queues.setdefault(task.queue_key, _Queue())
         line = queue.tasks.setdefault(task.name, _Line())
         line.waiting += 1
@@ -188,8 +196,7 @@ class Matching:
     def _dequeue(self, task: QueuedTask) -> None:
         """Its place in the heap goes when it is reached, or when most places are such: where nobody
         polls none is reached."""
-        del self._tasks[task.key]
-        self._depths[task.sequence != 0] -= 1
+        del self._tasks[task.sequence != 0][task.key]
         queue = self._queues[task.queue_key]
         line = queue.tasks[task.name]
         line.waiting -= 1
@@ -201,7 +208,7 @@ class Matching:
             heapq.heapify(line.heap)
 
     def _waits(self, place: _Place) -> bool:
-        return self._tasks.get(place[2].key) is place
+        return self._place(place[2].key) is place
 
     def _drop_if_idle(self, key: QueueKey) -> None:
         queue = self._queues[key]

@@ -56,6 +56,7 @@ async def test_a_violation_counts_once_however_many_walks_find_it() -> None:
     for _ in range(3):
         await watch.walk()
     assert watch.violations == [LOST, STRAY]
+    assert (watch.violated("wakeup"), watch.violated("timers")) == (1, 0)
     assert counted(watch, "wakeup") == counted(watch, "rows") == 1
     report = watch.report()
     assert (report["checked"], report["walks"], report["violated"]) == (39, 3, 2)

@@ -34,7 +34,10 @@ def test_effects_are_counted() -> None:
 def test_owners_are_asked_when_somebody_scrapes() -> None:
     metrics = Metrics()
     metrics.sources.queues = lambda: QueueGauges(
-        activity_tasks=3, workflow_tasks=2, polls_waiting=1
+        activity_tasks=3,
+        workflow_tasks=2,
+        polls_waiting=1,
+        oldest_activity_task_ms=2_500,
     )
     metrics.sources.raft = lambda: RaftGauges(
         role="leader",
@@ -45,12 +48,20 @@ def test_owners_are_asked_when_somebody_scrapes() -> None:
         messages_sent=9,
         proposals_pending=5,
         snapshot_age_seconds=1.5,
+        leader_known=True,
+        voters=3,
+        voters_connected=2,
     )
     text = metrics.render().decode()
     for line in (
         "workflowd_task_queue_depth 3.0",
         "workflowd_workflow_task_queue_depth 2.0",
+        "workflowd_task_queue_oldest_seconds 2.5",
+        "workflowd_workflow_task_queue_oldest_seconds 0.0",
         "workflowd_polls_waiting 1.0",
+        "workflowd_raft_leader_known 1.0",
+        "workflowd_raft_voters 3.0",
+        "workflowd_raft_voters_connected 2.0",
         'workflowd_raft_role{role="leader"} 1.0',
         'workflowd_raft_role{role="follower"} 0.0',
         "workflowd_raft_apply_lag 10.0",
@@ -70,7 +81,7 @@ def test_what_is_deleted_and_what_is_on_its_way_have_names() -> None:
 
 def test_all_of_them_are_documented_and_no_others() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "operating.md").read_text()
-    documented = re.findall(r"`(workflowd_\w+)[`{]", text)
+    documented = re.findall(r"`((?:workflowd|process)_\w+)[`{]", text)
     kinds = {"counter": "_total"}
     exported = [metric.name + kinds.get(metric.type, "") for metric in Metrics().registry.collect()]
     assert sorted(set(documented)) == sorted(exported)

@@ -2,13 +2,15 @@
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 
 def need(tool: str) -> str:
     """Its path. Who has Python alone may run the tests; CI has everything and skips nothing."""
-    path = shutil.which(tool)
+    path = shutil.which(tool, path=Path(sys.executable).parent) or shutil.which(tool)
     if path:
         return path
     if os.environ.get("CI"):

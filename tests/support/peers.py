@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from eventually import eventually
 from ports import free_ports
 
+from raftflow.cluster.consensus.certified import PeerTls
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.handshake import Hello, Purpose
 from raftflow.cluster.consensus.ledger import PeerLedger
@@ -73,7 +73,7 @@ async def start_peer(
     *,
     limits: LinkLimits = FAST,
     hello: Hello | None = None,
-    tls: tuple[ssl.SSLContext, ssl.SSLContext] | tuple[None, None] = (None, None),
+    tls: PeerTls | None = None,
     ledger: PeerLedger | None = None,
 ) -> Peer:
     raft, channel = Recorder(), PeerChannel()
@@ -85,8 +85,7 @@ async def start_peer(
         peers={peer: f"127.0.0.1:{port}" for peer, port in ports.items() if peer != node_id},
         handlers={Purpose.RAFT: raft, Purpose.CHANNEL: channel},
         limits=limits,
-        server_ssl=tls[0],
-        client_ssl=tls[1],
+        tls=tls,
         ledger=ledger,
         on_refused=lambda peer, refusal: refusals.append((peer, refusal.reason)),
     )

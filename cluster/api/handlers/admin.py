@@ -6,8 +6,11 @@ import asyncio
 import json
 import shutil
 import time
+from collections.abc import Coroutine
 from importlib.metadata import version
 from typing import Any
+
+import structlog
 
 from raftflow.cluster.api.handlers.common import execute
 from raftflow.cluster.api.payloads import timestamp
@@ -16,10 +19,13 @@ from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
-from raftflow.cluster.features import API_NODES, MEMBERSHIP
-from raftflow.engine.commands import CreateNamespace, UpdateNamespace
+from raftflow.cluster.errors import MembershipRefused, Overloaded, Unavailable
+from raftflow.cluster.features import API_NODES, AUDIT, MEMBERSHIP
+from raftflow.engine.commands import CreateNamespace, RecordCall, SetQuota, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
+
+log = structlog.get_logger("raftflow.api")
 
 VERSION = version("raftflow")
 STATUS_METHOD = "node.status"
@@ -27,10 +33,13 @@ STATUS_METHOD = "node.status"
 # A node further behind than this is not sent new callers.
 READY_LAG = 1_000
 _PEER_ANSWER_MS = 300
+_NOTE_MS = 2_000
 _STARTED = time.monotonic()
 
 
-async def change_namespace(node: NodeServices, command: CreateNamespace | UpdateNamespace) -> None:
+async def change_namespace(
+    node: NodeServices, command: CreateNamespace | UpdateNamespace | SetQuota
+) -> None:
     await execute(node, command)
 
 
@@ -42,12 +51,9 @@ async def namespaces(node: NodeServices) -> list[NamespaceRecord]:
 
 
 def leader_of(node: NodeServices) -> str | None:
-    """The leader this node heard of within two election timeouts: without a majority nobody else
-    is elected, and the last one's name stays."""
-    status = node.consensus.status()
-    silence_s = status.leader_contact_s
-    heard = silence_s is not None and silence_s * 1_000 < 2 * node.config.election_max_ms
-    return status.leader if heard else None
+    """The leader this node heard of within two election timeouts."""
+    heard: str | None = node.consensus.status().leader_heard(2 * node.config.election_max_ms)
+    return heard
 
 
 def _uptime_seconds() -> float:
@@ -113,7 +119,8 @@ async def add_node(
             "INVALID_FIELD", f"raft: nobody can connect to {address}; name a host that others reach"
         )
     node.levels.require(API_NODES if api else MEMBERSHIP)
-    index = await node.members.add(node_id, str(address), api=api)
+    adding = node.members.add(node_id, str(address), api=api)
+    index = await _noted(node, "AddNode", node_id, adding)
     return {
         "id": node_id,
         "raft": str(address),
@@ -125,13 +132,45 @@ async def add_node(
 
 async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
     node.levels.require(MEMBERSHIP)
-    index = await node.members.remove(node_id)
+    index = await _noted(node, "RemoveNode", node_id, node.members.remove(node_id))
     return {
         "id": node_id,
         "member": "removed",
         "index": index,
         "cluster_id": node.config.cluster_id,
     }
+
+
+async def _noted(
+    node: NodeServices, call: str, target: str, change: Coroutine[Any, Any, int]
+) -> int:
+    """Members are no part of the state that the log's commands change: so the audit log says first
+    that the change is asked for, and then what came of it."""
+    if not node.levels.allows(AUDIT):
+        return await change
+    try:
+        await execute(node, RecordCall(call=call, target=target, outcome="ASKED"))
+    except BaseException:
+        change.close()
+        raise
+    outcome = "UNKNOWN"
+    try:
+        index = await change
+        outcome = "OK"
+        return index
+    except MembershipRefused as error:
+        outcome = error.reason
+        raise
+    finally:
+        await _note_outcome(node, RecordCall(call=call, target=target, outcome=outcome))
+
+
+async def _note_outcome(node: NodeServices, noted: RecordCall) -> None:
+    """Not at any price: a node that has removed itself cannot, and its caller hears that."""
+    try:
+        await node.forwarder.execute(noted, deadline_ms=_NOTE_MS)
+    except (Unavailable, Overloaded) as error:
+        log.warning("outcome_not_noted", call=noted.call, target=noted.target, reason=str(error))
 
 
 async def take_backup(node: NodeServices) -> Taken:
@@ -173,12 +212,20 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "invariants": node.checks.report(),
         "repair": node.consensus.waiting_for or None,
         "no_vote": node.consensus.no_vote or None,
+        "auth": _auth(node),
     }
     if status.leader == node.config.node_id:
         followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
         own = {"match_index": status.flushed_index, "last_contact_ms": 0}
         row["followers"] = {**followers, node.config.node_id: own}
     return row
+
+
+def _auth(node: NodeServices) -> str:
+    """`exposed`: nobody is asked for a token, and others reach this node."""
+    if node.tokens.on:
+        return "on"
+    return "exposed" if node.config.reached_by_others else "off"
 
 
 def _followed(seen: Any) -> dict[str, int | None]:
@@ -205,6 +252,7 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
         "node": node.config.node_id,
         "leader": leader_of(node),
         "term": status.term,
+        "auth": "on" if node.tokens.on else "off",
         "feature_level": node.levels.level,
         "configuration_index": status.configuration_index,
         "pending_change": _pending_change(status, rows),
@@ -271,6 +319,7 @@ def _row(
         "invariants": report.get("invariants"),
         "repair": report.get("repair"),
         "no_vote": report.get("no_vote"),
+        "auth": report.get("auth"),
         "connected": bool(info.connected),
     }
 

@@ -19,7 +19,7 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import ApiError
-from raftflow.engine.commands import CreateNamespace, UpdateNamespace
+from raftflow.engine.commands import CreateNamespace, SetQuota, UpdateNamespace
 
 _RETENTION = integer(description="How long closed runs are kept; 0: for ever.")
 
@@ -69,6 +69,47 @@ UPDATE_NAMESPACE = Route(
         fields={"retention_ms": _RETENTION, "request_id": REQUEST_ID}, required=("retention_ms",)
     ),
     answers={200: ref("Namespace")},
+    refusals=("NAMESPACE_NOT_FOUND", "REQUEST_ID_REUSED"),
+    namespaced=False,
+)
+
+
+async def set_quota(request: Request) -> Answer:
+    fields = request.fields()
+    max_open_runs = fields.integer("max_open_runs", 0)
+    starts_per_second = fields.integer("starts_per_second", 0)
+    await admin.change_namespace(
+        request.node,
+        SetQuota(
+            namespace=request.path_id,
+            max_open_runs=max_open_runs,
+            starts_per_second=starts_per_second,
+            request_id=request_id(fields),
+        ),
+    )
+    return Answer(
+        200,
+        {
+            "name": request.path_id,
+            "max_open_runs": max_open_runs,
+            "starts_per_second": starts_per_second,
+        },
+    )
+
+
+SET_QUOTA = Route(
+    name="SetNamespaceQuota",
+    handler=set_quota,
+    summary="Say how many runs of a namespace may be open, and be started in a second. Takes the"
+    " place of what was said before.",
+    body=Object(
+        fields={
+            "max_open_runs": integer(description="0: no bound.", default=0),
+            "starts_per_second": integer(description="0: no bound.", default=0),
+            "request_id": REQUEST_ID,
+        }
+    ),
+    answers={200: ref("Quota")},
     refusals=("NAMESPACE_NOT_FOUND", "REQUEST_ID_REUSED"),
     namespaced=False,
 )

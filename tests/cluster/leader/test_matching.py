@@ -54,6 +54,21 @@ def test_a_task_goes_to_the_oldest_poll_that_takes_it() -> None:
     assert matching.polls_waiting == 1
 
 
+def test_the_longest_wait_is_that_of_the_first_of_its_kind() -> None:
+    matching = Matching()
+    assert matching.oldest_ms(activities=True) is None
+    matching.offer([replace(activity(1), since_ms=10), replace(decision(1), since_ms=20)])
+    matching.offer([replace(activity(2), since_ms=30)])
+    assert matching.oldest_ms(activities=True) == 10
+    assert matching.oldest_ms(activities=False) == 20
+    matching.withdraw(activity(1).key)
+    assert matching.oldest_ms(activities=True) == 30
+    matching.park("n1", poll("p1"))
+    assert matching.oldest_ms(activities=True) is None
+    matching.clear()
+    assert matching.oldest_ms(activities=False) is None
+
+
 def test_a_poll_gets_the_oldest_task_among_its_names() -> None:
     matching = Matching()
     for number, name in enumerate(["ship", "charge", "ship"], start=1):

@@ -33,17 +33,22 @@ async def test_open_tasks_page_by_page(rig: Rig) -> None:
     run = await rig.replica.run_view("default", "b")
     assert run is not None
     await apply(rig, make.grant_activity(run, 2, nonce="x", duration_ms=5_000))
+    first = await rig.replica.run_view("default", "a")
     other = await rig.replica.run_view("default", "c")
+    assert first is not None
     assert other is not None
     await apply(rig, make.grant_decision(other, nonce="y", timeout_ms=9_000))
     await rig.settle()
     lease, decision = run.steps[1].task, other.decision
+    queued, out = ("default", False, "", 0), ("default", True)
+    scheduled_ms = run.steps[0].scheduled_ms
     expected = [
-        OpenTask(RunKey("default", "a", "run-a"), 0, 0, "Order", "default", False, "", 0),
-        OpenTask(other.key, 0, 0, "Order", "default", True, decision.token, 9_000),
-        OpenTask(run.key, 1, 1, "reserve", "default", False, "", 0),
-        OpenTask(run.key, 2, 1, "charge", "default", True, lease.token, 5_000),
+        OpenTask(first.key, 0, 0, "Order", *queued, since_ms=first.updated_ms),
+        OpenTask(other.key, 0, 0, "Order", *out, decision.token, 9_000, since_ms=other.updated_ms),
+        OpenTask(run.key, 1, 1, "reserve", *queued, since_ms=scheduled_ms),
+        OpenTask(run.key, 2, 1, "charge", *out, lease.token, 5_000, since_ms=lease.leased_ms),
     ]
+    assert lease.leased_ms >= scheduled_ms > 0
     for limit in (1, 2, 3, 100):
         assert await all_tasks(rig, limit) == expected
 
@@ -108,6 +113,22 @@ async def test_messages_page_by_page(rig: Rig) -> None:
         found += page.messages
         after = page.cursor
     assert found == expected
+
+
+async def test_open_runs_are_counted_by_namespace(rig: Rig) -> None:
+    """What quotas go by, after a start as before it."""
+    await apply(rig, CreateNamespace(namespace="other", retention_ms=0, request_id=""))
+    await populate(rig, ["x"], namespace="other")
+    await populate(rig, ["a", "b", "c"])
+    await decide(rig, "a", StartTimer(step_name="t", sequence=1, delay_ms=5))  # WAITING, RUNNING
+    await apply(rig, terminate("b"))
+    await apply(rig, terminate("x", namespace="other"))
+    counted = dict(rig.replica.catalog.open_runs)
+    assert counted == {"default": 2, "other": 0}
+    await rig.stop()
+    await rig.start()
+    found = rig.replica.catalog.open_runs
+    assert {name: count for name, count in found.items() if count} == {"default": 2}
 
 
 async def test_closed_runs_by_namespace_and_time(rig: Rig) -> None:

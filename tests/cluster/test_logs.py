@@ -1,0 +1,126 @@
+"""docs/log-events.md has every event that a node can log, with its levels and fields, and no other.
+
+The other half of what is said there, that lines are JSON with `event`, `level`, `timestamp` and
+`node`, is looked at in a real process by its output.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LEVELS = {
+    "info": "info",
+    "warning": "warning",
+    "error": "error",
+    "exception": "error",
+    "critical": "critical",
+}
+ROW = re.compile(r"^\| `(\w+)` \| ([a-z, ]+) \| (.*?) \|", re.M)
+# Every line has it.
+EVERYWHERE = {"node"}
+
+Events = dict[str, tuple[set[str], set[str]]]
+
+
+def level_of(node: ast.expr) -> str | None:
+    """`log.info` says info."""
+    if not isinstance(node, ast.Attribute) or node.attr not in LEVELS:
+        return None
+    return LEVELS[node.attr] if ast.unparse(node.value) in ("log", "logger") else None
+
+
+def calls(tree: ast.Module) -> Iterator[tuple[ast.Call, set[str]]]:
+    """Those that log, and at which level: also by a name that is one logger's method or another's,
+    as in `event = log.info if quiet else log.warning`."""
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        chosen: dict[str, set[str]] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp):
+                levels = {level_of(node.value.body), level_of(node.value.orelse)}
+                if None not in levels:
+                    chosen[ast.unparse(node.targets[0])] = {each for each in levels if each}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call):
+                level = level_of(node.func)
+                levels_ = {level} if level else chosen.get(ast.unparse(node.func))
+                if levels_:
+                    yield node, levels_
+
+
+def keys(value: ast.expr, tree: ast.Module) -> set[str]:
+    """The keys of what stands after `**`: of the dicts in it, or in the function that it calls."""
+    if isinstance(value, ast.Call):
+        name = ast.unparse(value.func)
+        [found] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+        source: ast.AST = found
+    else:
+        source = value
+    return {
+        key.value
+        for node in ast.walk(source)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+def logged() -> Events:
+    events: Events = defaultdict(lambda: (set(), set()))
+    for path in sorted((ROOT / "cluster").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        for call, levels in calls(tree):
+            where = f"{path.relative_to(ROOT)}:{call.lineno}"
+            name = call.args[0] if call.args else None
+            assert isinstance(name, ast.Constant), f"{where}: name the event with a literal"
+            assert isinstance(name.value, str)
+            known_levels, fields = events[name.value]
+            known_levels |= levels
+            for keyword in call.keywords:
+                fields |= {keyword.arg} if keyword.arg else keys(keyword.value, tree)
+            fields -= EVERYWHERE
+    return dict(events)
+
+
+def documented() -> Events:
+    text = (ROOT / "docs" / "log-events.md").read_text()
+    rows = ROW.findall(text)
+    assert len({name for name, *_ in rows}) == len(rows), "an event stands twice"
+    return {
+        name: (set(levels.split(", ")), set(re.findall(r"`(\w+)`", fields)))
+        for name, levels, fields in rows
+    }
+
+
+def test_the_page_has_every_event_with_its_levels_and_fields() -> None:
+    code, page = logged(), documented()
+    assert len(code) > 70, "the events of the code are found"
+    assert sorted(page) == sorted(code), "docs/log-events.md: bring its rows in line with the code"
+    for name in code:
+        assert page[name] == code[name], f"docs/log-events.md: {name} has other levels or fields"
+
+
+def test_a_line_is_an_object_with_the_fields_that_all_have() -> None:
+    program = (
+        "import structlog; from raftflow.cluster import logs\n"
+        "logs.configure(level='info', style='json', node_id='n7')\n"
+        "structlog.get_logger('x').debug('unheard')\n"
+        "structlog.get_logger('x').warning('heard', reason='what it said')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    said = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", said.pop("timestamp"))
+    assert said == {"event": "heard", "level": "warning", "node": "n7", "reason": "what it said"}

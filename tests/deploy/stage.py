@@ -1,0 +1,306 @@
+"""Start what a deployment describes, be its user, and say what was seen.
+
+`python -m tests.deploy.stage PLAN` runs in namespaces of its own (`play` makes them): a network, in
+which each machine has an address and its names, mounts and processes. The kernel takes all of it
+down when the first process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.machines import ROOT, Machine, inside
+from tests.jepsen.hosts.isolation import UNSHARE
+from tests.jepsen.hosts.network import Network
+
+READY_S = 90.0
+STOP_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`before` run to their end, one after the other; then `nodes` together; once all are ready
+    `probes` run, each beside the node of its name, and `after`, as users of the cluster."""
+
+    directory: str
+    nodes: tuple[Machine, ...]
+    before: tuple[Machine, ...] = ()
+    probes: tuple[Machine, ...] = ()
+    after: tuple[Machine, ...] = ()
+    # How its users reach it: names of the nodes, files that they have.
+    ca_file: str = ""
+    token_file: str = ""
+    http_port: int = 8233
+    metrics_port: int = 9090
+
+    def encoded(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Plan:
+        crowds = ("nodes", "before", "probes", "after")
+        known = {name: tuple(map(Machine.of, fields.pop(name))) for name in crowds}
+        return cls(**known, **fields)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What came of it."""
+
+    readiness: dict[str, Any] = field(default_factory=dict)
+    without_token: dict[str, int] = field(default_factory=dict)
+    in_clear: dict[str, str] = field(default_factory=dict)
+    run_status: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, str] = field(default_factory=dict)
+    probes: dict[str, tuple[int, str]] = field(default_factory=dict)
+    after: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # What the kernel says of the process: its user, its rights, whether calls are filtered.
+    rights: dict[str, dict[str, str]] = field(default_factory=dict)
+    exits: dict[str, int] = field(default_factory=dict)
+
+
+def obstacle() -> str:
+    if os.geteuid() != 0:
+        return "needs root, for networks and mounts"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "needs /dev/net/tun"
+    probe = subprocess.run([*UNSHARE, "true"], capture_output=True, text=True, check=False)
+    return "" if probe.returncode == 0 else f"unshare: {probe.stderr.strip()}"
+
+
+def play(plan: Plan) -> Seen:
+    """In namespaces that are gone when this returns."""
+    problem = obstacle()
+    if problem and os.environ.get("CI"):
+        pytest.fail(f"CI plays deployments: {problem}")
+    if problem:
+        pytest.skip(problem)
+    directory = Path(plan.directory)
+    (directory / "plan.json").write_text(plan.encoded())
+    done = subprocess.run(
+        [*UNSHARE, sys.executable, "-m", "tests.deploy.stage", str(directory / "plan.json")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    said = "\n".join(
+        f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}"
+        for path in sorted(directory.glob("*.log"))
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{said}"
+    return Seen(**json.loads(done.stdout))
+
+
+class Stage:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.directory = Path(plan.directory)
+        self.network = Network([node.name for node in plan.nodes])
+        self.hosts = "".join(
+            f"{self.network.address(node.name)} {name}\n"
+            for node in plan.nodes
+            for name in node.names
+        )
+        self.seen = Seen()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._know_the_names()
+
+    def _know_the_names(self) -> None:
+        known = self.directory / "hosts"
+        known.write_text(f"127.0.0.1 localhost\n{self.hosts}")
+        subprocess.run(["mount", "--bind", known, "/etc/hosts"], check=True)
+
+    def play(self) -> Seen:
+        for machine in self.plan.before:
+            status, said = self._to_the_end(machine)
+            assert status == 0, f"{machine.name}: {status}\n{said}"
+        for node in self.plan.nodes:
+            self._start(node)
+        for node in self.plan.nodes:
+            self.seen.readiness[node.name] = self._ready(node)
+        self._use()
+        for probe in self.plan.probes:
+            prefix = self.network.wrapper(probe.name)
+            self.seen.probes[probe.name] = self._to_the_end(probe, prefix=prefix)
+        for machine in self.plan.after:
+            self.seen.after[machine.name] = self._to_the_end(machine)
+        self._stop()
+        return self.seen
+
+    # ---- processes ------------------------------------------------------------------------------
+
+    def _start(self, node: Machine) -> None:
+        command = [*self.network.wrapper(node.name), *inside(node, self.hosts)]
+        with (self.directory / f"{node.name}.log").open("ab") as output:
+            self._running[node.name] = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def _to_the_end(self, machine: Machine, *, prefix: tuple[str, ...] = ()) -> tuple[int, str]:
+        done = subprocess.run(
+            [*prefix, *inside(machine, self.hosts)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.returncode, done.stdout
+
+    def _stop(self) -> None:
+        """As a supervisor does; unshare(1) passes no signals on, so the program itself gets it."""
+        for process in self._running.values():
+            os.kill(_program_of(process.pid), signal.SIGTERM)
+        for name, process in self._running.items():
+            self.seen.exits[name] = process.wait(STOP_S)
+
+    # ---- a user ---------------------------------------------------------------------------------
+
+    def _ready(self, node: Machine) -> Any:
+        last = ""
+
+        def answer() -> Any:
+            nonlocal last
+            status = self._running[node.name].poll()
+            assert status is None, f"{node.name} ended with {status}"
+            try:
+                return self._call(node, "GET", "/api/ready", token=False)
+            except urllib.error.HTTPError as error:
+                last = f"{error.code} {error.read().decode()}"
+            except OSError as error:
+                last = str(error)
+            return None
+
+        return _wait_for(answer, READY_S, lambda: f"{node.name} is not ready: {last}")
+
+    def _use(self) -> None:
+        first, *others = self.plan.nodes
+        types = {"workflow_types": ["Order"], "worker_id": "w"}
+        self._call(first, "POST", "/api/workflow-types", types)
+        self._call(first, "POST", "/api/workflows", {"type": "Order", "workflow_id": "order-1"})
+        for node in (first, *others):
+            described = self._call(node, "GET", "/api/workflows/order-1")
+            self.seen.run_status[node.name] = described["status"]
+            self.seen.metrics[node.name] = self._metrics(node)
+            self.seen.rights[node.name] = _rights(_program_of(self._running[node.name].pid))
+            self.seen.in_clear[node.name] = self._in_clear(node)
+            try:
+                self._call(node, "GET", "/api/workflows", token=False)
+                self.seen.without_token[node.name] = 200
+            except urllib.error.HTTPError as error:
+                self.seen.without_token[node.name] = error.code
+
+    def _call(
+        self, node: Machine, method: str, path: str, body: Any = None, *, token: bool = True
+    ) -> Any:
+        return json.loads(self._fetch(node, self.plan.http_port, method, path, body, token=token))
+
+    def _metrics(self, node: Machine) -> str:
+        return self._fetch(node, self.plan.metrics_port, "GET", "/metrics").decode()
+
+    def _fetch(
+        self,
+        node: Machine,
+        port: int,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: bool = True,
+    ) -> bytes:
+        scheme, trusting = "http", None
+        if self.plan.ca_file:
+            scheme, trusting = "https", ssl.create_default_context(cafile=self.plan.ca_file)
+        headers = {"Content-Type": "application/json"}
+        if token and self.plan.token_file:
+            headers["Authorization"] = f"Bearer {Path(self.plan.token_file).read_text().strip()}"
+        request = urllib.request.Request(
+            f"{scheme}://{node.names[0]}:{port}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers=headers,
+        )
+        with urllib.request.urlopen(request, timeout=20, context=trusting) as answer:
+            content: bytes = answer.read()
+        return content
+
+    def _in_clear(self, node: Machine) -> str:
+        """What a caller gets who speaks no TLS."""
+        with socket.create_connection((node.names[0], self.plan.http_port), timeout=10) as caller:
+            caller.sendall(b"GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            try:
+                return caller.recv(64).decode(errors="replace")
+            except OSError:
+                return ""
+
+
+def _program_of(pid: int) -> int:
+    """The child of unshare(1)."""
+    [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def _rights(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {
+        name: " ".join(rest.split()) for name, _, rest in (line.partition(":") for line in lines)
+    }
+
+
+def _wait_for(condition: Callable[[], Any], within_s: float, problem: Callable[[], str]) -> Any:
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, problem()
+        time.sleep(0.1)
+    return value
+
+
+# ---- what every deployment must show ------------------------------------------------------------
+
+
+def check(plan: Plan, seen: Seen, *, secure: bool = True) -> None:
+    """Three nodes serve as one, to those who belong, and stop in order."""
+    names = [node.name for node in plan.nodes]
+    assert len(names) == 3
+    leaders = {seen.readiness[name]["leader"] for name in names}
+    assert len(leaders) == 1
+    assert seen.run_status == dict.fromkeys(names, "WAITING")
+    for text in seen.metrics.values():
+        assert "workflowd_raft_leader_known 1.0" in text
+        assert "workflowd_raft_voters_connected 3.0" in text
+    for node in plan.nodes:
+        rights = seen.rights[node.name]
+        assert set(rights["Uid"].split()) == {str(node.user)}
+        assert (int(rights["CapEff"], 16), int(rights["CapBnd"], 16)) == (0, 0)
+        assert rights["NoNewPrivs"] == "1"
+        assert rights["Seccomp"] == ("2" if node.syscalls else "0")
+    for status, said in (*seen.probes.values(), *seen.after.values()):
+        assert status == 0, said
+    if secure:
+        assert seen.without_token == dict.fromkeys(names, 401)
+        assert not any(text.startswith("HTTP") for text in seen.in_clear.values()), seen.in_clear
+        for name in names:
+            uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
+            assert {"api", "peer"} <= set(uses)
+    assert seen.exits == dict.fromkeys(names, 0)
+
+
+if __name__ == "__main__":
+    _plan = Plan.of(json.loads(Path(sys.argv[1]).read_text()))
+    print(json.dumps(asdict(Stage(_plan).play())))
