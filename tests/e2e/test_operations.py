@@ -7,14 +7,17 @@ import json
 import shutil
 import signal
 import sqlite3
+import ssl
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from certs import authority_of, issue, serve_flags
 from dev_cluster import HttpError, call, wait_for, workflow_path
-from node_processes import Load, Nodes, nodes_in
+from node_processes import Load, Nodes, Process, nodes_in
 
 from raftflow_sdk import Client, Context, Worker
 
@@ -252,6 +255,55 @@ def states_agree(nodes: Nodes) -> None:
         return len({(row["applied_index"], row["state_digest"]) for row in rows}) == 1
 
     wait_for("all states are the same", agreed)
+
+
+def test_a_secure_node_gives_a_backup_to_who_may_have_it_and_keeps_its_tokens(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """With the old id the certificates stay good; minted tokens are in the state, and so in the
+    backup."""
+    node, root = nodes["n1"], "the-root-token-of-this-test"
+    authority = authority_of(tmp_path / "certs", "shop")
+    issue(authority, "n1")
+    node.trusted = authority.trusted
+    (tmp_path / "tokens").write_text(f"{root}\n")
+    secure = ("--cluster-id", "shop", *serve_flags(authority, "n1"))
+    secure = (*secure, "--auth-token-file", str(tmp_path / "tokens"))
+    node.start(*secure)
+    wait_for("n1 is ready", node.is_ready)
+    place = str(tmp_path / "kept")
+    admin, blind, viewer = (
+        mint(node, root, role=role, sees_payloads=sees)
+        for role, sees in (("admin", True), ("admin", False), ("viewer", True))
+    )
+    for token, said in ((blind, "payloads"), (viewer, "admin"), ("", "a token is needed")):
+        done = nodes.try_cli("backup", "create", place, "--token", token)
+        assert done.returncode == 1
+        assert said in done.stderr
+    assert not Path(place).exists(), "nothing is begun for who may not have it"
+    made = json.loads(nodes.cli("backup", "create", place, "--token", admin, "-o", "json"))
+    node.stop()
+    shutil.rmtree(node.data)
+    own = ("--node-id", "n1", "--data-dir", str(node.data), "--raft-addr", node.raft)
+    said = nodes.cli("backup", "restore", made["backup"], *own, "--cluster-id", "shop")
+    assert "WARNING: the new cluster has the id of the old one" in said
+    node.start(*secure)
+    wait_for("n1 is ready", node.is_ready)
+    listed = json.loads(nodes.cli("cluster", "status", "--token", viewer, "-o", "json"))
+    assert (listed["cluster_id"], listed["leader"]) == ("shop", "n1")
+    again = nodes.cli("backup", "create", place, "--token", admin, "-o", "json")
+    assert json.loads(again)["index"] > made["index"]
+
+
+def mint(node: Process, token: str, **fields: object) -> str:
+    request = urllib.request.Request(
+        f"https://{node.http}/api/tokens",
+        data=json.dumps({"name": "t", **fields}).encode(),
+        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
+    )
+    trusted = ssl.create_default_context(cafile=node.trusted)
+    with urllib.request.urlopen(request, timeout=20, context=trusted) as answer:
+        return str(json.load(answer)["token"])
 
 
 # ---- a lost majority ----------------------------------------------------------------------------
