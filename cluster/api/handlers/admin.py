@@ -173,10 +173,10 @@ async def _note_outcome(node: NodeServices, noted: RecordCall) -> None:
         log.warning("outcome_not_noted", call=noted.call, target=noted.target, reason=str(error))
 
 
-async def take_backup(node: NodeServices) -> Taken:
+async def take_backup(node: NodeServices, *, caller: str) -> Taken:
     """A copy of the state with everything that was acknowledged, anywhere, before the call."""
     await node.reads.linearizable()
-    return await node.backups.take(feature_level=node.levels.level)
+    return await node.backups.take(feature_level=node.levels.level, caller=caller)
 
 
 # ---- the cluster page ---------------------------------------------------------------------------
