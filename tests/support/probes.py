@@ -11,6 +11,7 @@ import json
 import pickle
 import random
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -199,15 +200,20 @@ def _garbage() -> bytes:
 # ---- sending ------------------------------------------------------------------------------------
 
 
-def connected(address: str, timeout: float = 5.0) -> socket.socket:
+def connected(
+    address: str, timeout: float = 5.0, *, tls: ssl.SSLContext | None = None
+) -> socket.socket:
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=timeout)
+    plain = socket.create_connection((host, int(port)), timeout=timeout)
+    return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
 
 
-def send(address: str, data: bytes, *, patience: float = 0.5) -> bytes:
+def send(
+    address: str, data: bytes, *, patience: float = 0.5, tls: ssl.SSLContext | None = None
+) -> bytes:
     """What comes back until the other side has been silent for a while, or hangs up."""
     answer = b""
-    with contextlib.suppress(OSError), connected(address) as caller:
+    with contextlib.suppress(OSError), connected(address, tls=tls) as caller:
         caller.settimeout(5.0)
         with contextlib.suppress(OSError):
             caller.sendall(data)  # who is refused early cannot send it all
@@ -266,6 +272,7 @@ class Watch:
 
     nodes: dict[str, tuple[str, int]]
     before: dict[str, int]
+    tls: ssl.SSLContext | None = None
     slowest_s: float = 0.0
     troubles: list[str] = field(default_factory=list)
     offices: set[tuple[int, str]] = field(default_factory=set)  # term and leader
@@ -295,7 +302,7 @@ class Watch:
             self.most[name] = max(self.most.get(name, 0), resident_bytes(pid))
             begun = time.monotonic()
             try:
-                state = health(address)
+                state = health(address, self.tls)
             except (OSError, ValueError) as error:
                 self.troubles.append(f"{name}, {self.doing}: {error!r}")
                 continue
@@ -311,10 +318,10 @@ class Watch:
             assert grown < 300 * MIB, f"{name} grew by {grown >> 20} MiB"
 
 
-def health(address: str) -> dict[str, Any]:
+def health(address: str, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
     """By a fresh connection; ValueError when it is not a 200."""
     begin = b"GET /api/health HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n"
-    with connected(address, timeout=2.0) as caller:
+    with connected(address, timeout=2.0, tls=tls) as caller:
         caller.sendall(begin)
         answer = b""
         while more := caller.recv(1 << 16):
