@@ -220,7 +220,7 @@ def _garbage() -> bytes:
 
 
 def connected(
-    address: str, timeout: float = 5.0, tls: ssl.SSLContext | None = None
+    address: str, timeout: float = 5.0, *, tls: ssl.SSLContext | None = None
 ) -> socket.socket:
     host, _, port = address.rpartition(":")
     plain = socket.create_connection((host, int(port)), timeout=timeout)
