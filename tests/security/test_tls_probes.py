@@ -48,8 +48,7 @@ def before(cluster: DevCluster) -> dict[str, int]:
 @pytest.fixture
 def watch(cluster: DevCluster, own: Authority, before: dict[str, int]) -> Iterator[Watch]:
     nodes = {each: (cluster.http(each), cluster.entry(each)["pid"]) for each in cluster.ids()}
-    trusting = ssl.create_default_context(cafile=own.trusted)
-    with Watch(nodes, before, trusting).running() as watching:
+    with Watch(nodes, before, own.trusted).running() as watching:
         yield watching
     watching.must_be_untouched()
 
