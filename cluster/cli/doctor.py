@@ -28,6 +28,9 @@ _DISK_SOON = 2_048 * _MIB
 _SKEW_MS = 1_000
 _SKEW_SOON_MS = 250
 _CHECKPOINT_S = 120
+_DAY_S = 86_400
+_CERTIFICATE_DAYS = 14
+_CERTIFICATE_DAYS_LOW = 3
 
 _REBUILD = (
     "while all other nodes run, stop it, `raftflow node rebuild DIR` and start it again: it fetches"
@@ -35,6 +38,8 @@ _REBUILD = (
 )
 _WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
 _LOST = 'docs/operating.md, "A node lost its disk"'
+_RENEW = 'raftflow cert rotate; docs/security.md, "New certificates without a restart"'
+_AUTH = "give it an auth_token_file (docs/security.md), or bind it to this machine alone"
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 
 
@@ -62,8 +67,8 @@ def doctor(client: Client, printer: Printer) -> None:
     """Check every node of a cluster and say what to do.
 
     Reachable or not, versions, leader, lag, state digests compared, what the background checks of
-    each node found (with the runs), disk, clock, and its setting peers against the members. It
-    changes nothing. Exit status 1 when something is wrong.
+    each node found (with the runs), disk, clock, certificates, and its setting peers against the
+    members. It changes nothing. Exit status 1 when something is wrong.
     """
     states = _ask(client)
     findings = diagnose(states)
@@ -116,6 +121,7 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
             found += _of_vote(node)
         found += _of_log(node, [lag for lag in lags if lag is not None])
         found += _of_machine(node)
+        found += _of_certificates(node)
         found += _of_checks(node)
         if node.get("repair"):
             found.append(Finding("problem", node["id"], node["repair"], _WHOLE))
@@ -163,6 +169,7 @@ def _of_cluster(state: dict[str, Any]) -> Iterator[Finding]:
     if len(versions) > 1:
         what = f"the nodes run {' and '.join(versions)}"
         yield Finding("advice", "", what, "finish the upgrade, one node at a time")
+    yield from _of_auth(answering)
 
 
 def _leaderless(nodes: Sequence[dict[str, Any]]) -> Finding:
@@ -242,6 +249,15 @@ def _of_machine(node: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("problem" if abs(skew) > _SKEW_MS else "advice", name, what, then)
 
 
+def _of_certificates(node: dict[str, Any]) -> Iterator[Finding]:
+    for use, seconds in (node.get("certificates") or {}).items():
+        days = seconds // _DAY_S
+        if days < _CERTIFICATE_DAYS:
+            what = f"its certificate ({use}) is over" + (f" in {days} days" if days >= 0 else "")
+            severity = "problem" if days < _CERTIFICATE_DAYS_LOW else "advice"
+            yield Finding(severity, node["id"], what, _RENEW)
+
+
 def _of_checks(node: dict[str, Any]) -> Iterator[Finding]:
     checks = node.get("invariants")
     if checks is None:
@@ -262,6 +278,18 @@ def _violation(each: dict[str, Any]) -> str:
         return str(each["problem"])
     run = f"workflow {each['workflow_id']} run {each['run_id']}"
     return f"{run} in namespace {each['namespace']}: {each['problem']}"
+
+
+def _of_auth(nodes: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """Each node asks for tokens, or not, by its own settings."""
+    asking = [node["id"] for node in nodes if node.get("auth") == "on"]
+    for node in nodes:
+        if node.get("auth") == "exposed":
+            what = "it asks nobody for a token, and others reach it: whoever does may do anything"
+            yield Finding("problem", node["id"], what, _AUTH)
+        elif node.get("auth") == "off" and asking:
+            what = f"it asks nobody for a token, and {', '.join(asking)} do"
+            yield Finding("problem", node["id"], what, _AUTH)
 
 
 def _of_members(node: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Iterator[Finding]:
@@ -312,6 +340,7 @@ def _summary(node: dict[str, Any], digests: Digests) -> dict[str, Any]:
         "last_contact_ms",
         "disk_free_bytes",
         "clock_skew_ms",
+        "certificates",
         "peers",
         "invariants",
     )

@@ -411,6 +411,10 @@ class SingleNode:
     async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
         raise Unavailable(f"no peer {peer}")
 
+    def _leader_heard(self, within_ms: int) -> str | None:
+        silent = self.silence_s is None or self.silence_s * 1_000 >= within_ms
+        return None if silent else self.leader
+
     def status(self) -> Any:
         index = self.harness.index
         return SimpleNamespace(
@@ -427,6 +431,7 @@ class SingleNode:
             configuration=Configuration((Member("n1", "127.0.0.1:9233", incarnation="d1"),)),
             configuration_index=0,
             committed_configuration_index=0,
+            leader_heard=self._leader_heard,
         )
 
     def peers(self) -> Mapping[str, Any]:

@@ -212,6 +212,7 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "invariants": node.checks.report(),
         "repair": node.consensus.waiting_for or None,
         "no_vote": node.consensus.no_vote or None,
+        "certificates": {use: int(left) for use, left in node.metrics.certificates().items()},
         "auth": _auth(node),
     }
     if status.leader == node.config.node_id:
@@ -319,6 +320,7 @@ def _row(
         "invariants": report.get("invariants"),
         "repair": report.get("repair"),
         "no_vote": report.get("no_vote"),
+        "certificates": report.get("certificates"),
         "auth": report.get("auth"),
         "connected": bool(info.connected),
     }
