@@ -136,7 +136,8 @@ class Stage:
             self._start(node)
         for node in self.plan.nodes:
             self.seen.readiness[node.name] = self._ready(node)
-        self._use()
+        if self.plan.nodes:
+            self._use()
         for probe in self.plan.probes:
             prefix = self.network.wrapper(probe.name)
             self.seen.probes[probe.name] = self._to_the_end(probe, prefix=prefix)

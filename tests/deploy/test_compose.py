@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from needs import need
 
-from tests.deploy.image import image
-from tests.deploy.machines import ROOT, UID, Machine, Mount
+from tests.deploy.containers import container, probing
+from tests.deploy.machines import ROOT
 from tests.deploy.stage import Plan, check, play
 
 FILE = ROOT / "deploy" / "compose.yaml"
@@ -36,43 +36,6 @@ def document() -> dict[str, Any]:
     # What it prints may be read again, so dollars are doubled.
     parsed: dict[str, Any] = json.loads(done.stdout.replace("$$", "$"))
     return parsed
-
-
-def machine(name: str, service: dict[str, Any], volumes: Path) -> Machine:
-    """One container of the service. A named volume is a directory in ``volumes``."""
-    known = image()
-    entrypoint = service.get("entrypoint") or known.entrypoint
-    # Its own entrypoint takes away the image's command.
-    command = service.get("command") or (() if service.get("entrypoint") else known.command)
-    mounts = [
-        Mount(
-            target=each["target"],
-            source=str(
-                volume(volumes / each["source"]) / each.get("volume", {}).get("subpath", "")
-            ),
-            read_only=each.get("read_only", False),
-        )
-        for each in service.get("volumes", ())
-    ]
-    mounts += [Mount(target=each.partition(":")[0]) for each in service.get("tmpfs", ())]
-    return Machine(
-        name=name,
-        names=(service.get("hostname", name),),
-        argv=(*entrypoint, *command),
-        environment=known.environment | (service.get("environment") or {}),
-        mounts=tuple(mounts),
-        user=int(service.get("user", known.user)),
-        read_only=service["read_only"],
-        beside=known.files,
-    )
-
-
-def volume(directory: Path) -> Path:
-    """A new one has the owner of the directory in the image, on which it lies."""
-    if not directory.exists():
-        directory.mkdir(mode=0o700, parents=True)
-        os.chown(directory, UID, UID)
-    return directory
 
 
 def test_the_ports_are_for_this_machine_and_never_raft(document: dict[str, Any]) -> None:
@@ -106,13 +69,13 @@ def test_files_that_are_mounted_exist(document: dict[str, Any]) -> None:
 def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> None:
     services = document["services"]
     volumes = tmp_path / "volumes"
-    nodes = tuple(machine(name, services[name], volumes) for name in NODES)
+    nodes = tuple(container(name, services[name], volumes) for name in NODES)
     plan = Plan(
         directory=str(tmp_path),
-        before=(machine("setup", services["setup"], volumes),),
+        before=(container("setup", services["setup"], volumes),),
         nodes=nodes,
         probes=tuple(probing(each) for each in nodes),
-        after=(machine("cli", services["cli"], volumes),),
+        after=(container("cli", services["cli"], volumes),),
         ca_file=str(volumes / "secrets" / "client" / "ca.crt"),
         token_file=str(volumes / "secrets" / "client" / "token"),
     )
@@ -121,16 +84,3 @@ def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> Non
     said = seen.after["cli"][1]
     assert said.count("follower") == 2, said
     assert said.count("leader") >= 1
-
-
-def probing(node: Machine) -> Machine:
-    """The health check of the image, in the container of the node."""
-    return Machine(
-        name=node.name,
-        argv=image().health,
-        environment=node.environment,
-        mounts=node.mounts,
-        user=node.user,
-        read_only=node.read_only,
-        beside=node.beside,
-    )
