@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from raftflow.cluster.consensus.certified import peer_name
 _BACKDATED = dt.timedelta(hours=1)
 _CLUSTER_PREFIX = "raftflow:"
 _MAX_COMMON_NAME = 64
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
 class BadCertificate(Exception):
@@ -199,10 +201,9 @@ def _host(text: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(text.strip("[]")))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(text)
-    except ValueError:
-        raise BadCertificate(f"{text!r} is neither a host name nor an address") from None
+    if not _HOST.fullmatch(text):
+        raise BadCertificate(f"{text!r} is neither a host name nor an address")
+    return x509.DNSName(text)
 
 
 def _hosts(certificate: x509.Certificate) -> list[str]:

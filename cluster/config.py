@@ -9,6 +9,7 @@ table in docs/configuration.md are all derived from these fields (`config_source
 # ruff: noqa: RUF009
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,7 +64,10 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -103,6 +107,27 @@ class Limits:
 
     payload_bytes: int = setting(2 * MIB, "Largest input, output, signal or detail.")
     request_body_bytes: int = setting(8 * MIB, "Largest body of one JSON or gRPC request.")
+    header_bytes: int = setting(
+        64 * KIB, "First line and headers of one request together; the metadata of a gRPC call."
+    )
+    connections: int = setting(
+        4096, "Open connections to the JSON API of one node, and as many to its gRPC API."
+    )
+    head_timeout_ms: int = setting(
+        10_000, "How long a caller may take for the headers of a request, or for a handshake."
+    )
+    body_timeout_ms: int = setting(
+        60_000, "How long a caller may take to send a body, or to go on reading an answer."
+    )
+    polls_per_token: int = setting(
+        2_000, "Long polls and worker streams of one token that wait on one node."
+    )
+    token_calls_per_second: int = setting(
+        0, "Calls of one token that one node takes in a second; 0: no bound."
+    )
+    namespace_calls_per_second: int = setting(
+        0, "Calls for one namespace that one node takes in a second; 0: no bound."
+    )
     history_events: int = setting(50_000, "Events in one history before the run is suspended.")
     history_bytes: int = setting(50 * MIB, "Size of one history before the run is suspended.")
     open_steps: int = setting(2_000, "Steps of one run in flight at once.")
@@ -199,7 +224,15 @@ class Config:
     )
     auth_token_file: str = setting(
         "",
-        "File with one bearer token a line; every call must then carry one. See docs/operating.md.",
+        "File with one bearer token a line; every call must then carry one. See docs/security.md.",
+    )
+    auth: str = setting(
+        "",
+        "on: every call needs a token, also without auth_token_file; off: none does. Default: on"
+        " with auth_token_file. See docs/security.md.",
+    )
+    audit_retention_ms: int = setting(
+        90 * 24 * 3_600_000, "How long the audit log keeps who changed what; 0: for ever."
     )
     tls_cert_file: str = setting(
         "",
@@ -218,6 +251,11 @@ class Config:
     peer_key_file: str = setting("", "Private key of peer_cert_file, without a password.")
     peer_ca_file: str = setting(
         "", "Authorities (PEM), one of which must have signed the certificates of the other nodes."
+    )
+    peer_tls: str = setting(
+        "required",
+        "Or optional, while the nodes of a running cluster get certificates one after the other:"
+        " then a peer may speak in the clear, too.",
     )
     otlp_endpoint: str = setting(
         "",
@@ -247,6 +285,16 @@ class Config:
         if not self.peers and not self.join:
             return (Peer(self.node_id, self.advertise_raft_addr),)
         return tuple(sorted(self.peers or self.join, key=lambda peer: peer.id))
+
+    @property
+    def auth_on(self) -> bool:
+        return self.auth == "on" or bool(self.auth_token_file)
+
+    @property
+    def reached_by_others(self) -> bool:
+        """Whether what is served is open to more than this machine."""
+        served = (self.http_addr, self.grpc_addr)
+        return not all(address.is_loopback for address in served)
 
     @property
     def http_scheme(self) -> str:
@@ -332,6 +380,7 @@ class Config:
     def _check_timing(self) -> None:
         _at_least(self, 0, "leader_wait_ms")
         _at_least(self, 1, "heartbeat_ms")
+        _at_least(self, 0, "audit_retention_ms")
         _at_least(self, 100, "lease_ms", "decision_timeout_ms")
         _at_least(self.storage, 100, "checkpoint_interval_ms", prefix="storage.")
         if self.election_min_ms < 2 * self.heartbeat_ms:
@@ -344,7 +393,13 @@ class Config:
             )
 
     def _check_sizes(self) -> None:
-        _at_least(self.limits, 1, *Limits.__dataclass_fields__, prefix="limits.")
+        unbounded = {"token_calls_per_second", "namespace_calls_per_second"}
+        _at_least(self.limits, 0, *unbounded, prefix="limits.")
+        _at_least(
+            self.limits, 1, *(Limits.__dataclass_fields__.keys() - unbounded), prefix="limits."
+        )
+        _at_least(self.limits, 1024, "header_bytes", prefix="limits.")
+        _at_least(self.limits, 100, "head_timeout_ms", "body_timeout_ms", prefix="limits.")
         _at_least(self.storage, 64 * KIB, "segment_bytes", prefix="storage.")
         if self.storage.segment_bytes > 1024 * MIB:
             raise ConfigError("storage.segment_bytes", f"must be at most {1024 * MIB}")
@@ -361,9 +416,13 @@ class Config:
         for name, allowed in (
             ("log_level", ("debug", "info", "warning", "error")),
             ("log_format", ("json", "text")),
+            ("auth", ("", "on", "off")),
+            ("peer_tls", ("required", "optional")),
         ):
             if getattr(self, name) not in allowed:
-                raise ConfigError(name, f"must be one of {', '.join(allowed)}")
+                raise ConfigError(name, f"must be one of {', '.join(filter(None, allowed))}")
+        if self.auth == "off" and self.auth_token_file:
+            raise ConfigError("auth", "is off, and yet there is an auth_token_file")
 
 
 def _check_peers(name: str, peers: tuple[Peer, ...]) -> None:

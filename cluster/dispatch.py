@@ -45,6 +45,8 @@ MOST_BEHIND = 1_000
 _BEHIND_PAUSE_S = 0.1
 # A completion is answered without its eager tasks when this node learns of them later than that.
 _EAGER_WAIT_S = 1.0
+# How long a node that stops waits for the tasks that it gives back.
+_DRAIN_S = 2.0
 
 Delivered = dict[str, list[DeliverTask]]  # by poll
 
@@ -183,6 +185,15 @@ class Dispatch:
     async def settle(self, lease_token: str) -> None:
         """The attempt has failed: what it last said of its progress is for the next one."""
         await self._progress.settle(lease_token)
+
+    async def drain(self) -> None:
+        """The polls have ended; what was on its way to them goes back before the node does, and no
+        task sits out its lease for it."""
+        deadline = asyncio.get_running_loop().time() + _DRAIN_S
+        while self._background and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(self._background, timeout=left)
+        if self._background:
+            log.warning("tasks_not_given_back", tasks=len(self._background))
 
     # ---- what reaches us from apply and from elections ----------------------------------------
 

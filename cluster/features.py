@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from raftflow.cluster.errors import FeatureUnavailable
 from raftflow.engine import commands as c
-from raftflow.engine.commands import FEATURE_LEVEL, RELEASE_0_2, RELEASE_0_3
+from raftflow.engine.commands import FEATURE_LEVEL, RELEASE_0_2, RELEASE_0_3, RELEASE_0_4
 from raftflow.engine.retry import RetryPolicy
 
 # The first release of each level.
-RELEASES = {1: "0.1", RELEASE_0_2: "0.2", RELEASE_0_3: "0.3"}
+RELEASES = {1: "0.1", RELEASE_0_2: "0.2", RELEASE_0_3: "0.3", RELEASE_0_4: "0.4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,9 @@ class Feature:
 EAGER = Feature("eager answers", RELEASE_0_2)
 DELETION = Feature("deleting runs", RELEASE_0_2)
 MEMBERSHIP = Feature("changing the members of the cluster", RELEASE_0_3)
+TOKENS = Feature("tokens", RELEASE_0_4)
+AUDIT = Feature("the audit log", RELEASE_0_4)
+API_NODES = Feature("nodes that never vote", RELEASE_0_4)
 
 # Commands that a later release added.
 COMMANDS: dict[type, Feature] = {
@@ -43,6 +46,12 @@ COMMANDS: dict[type, Feature] = {
     c.CancelStep: Feature("cancelling steps", RELEASE_0_2),
     c.ContinueAsNew: Feature("continue_as_new", RELEASE_0_2),
     c.UpsertSearchAttributes: Feature("search attributes", RELEASE_0_2),
+    c.SetQuota: Feature("quotas of namespaces", RELEASE_0_4),
+    c.MintToken: TOKENS,
+    c.RevokeToken: TOKENS,
+    c.RecordCall: AUDIT,
+    c.ForgetAudit: AUDIT,
+    c.Attributed: AUDIT,
 }
 
 # Fields that a later release added to commands of an older one. They count when they are set.
@@ -83,6 +92,8 @@ def needed(command: Any) -> Feature | None:
             found.append(feature)
     if isinstance(command, c.CompleteDecision):
         found += [inner for each in command.commands if (inner := needed(each))]
+    if isinstance(command, c.Attributed) and (inner := needed(command.command)):
+        found.append(inner)
     if isinstance(command, c.ScheduleActivity) and (inner := needed(command.retry)):
         found.append(inner)
     return max(found, key=lambda feature: feature.level, default=None)

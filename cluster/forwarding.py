@@ -27,6 +27,7 @@ from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
 from raftflow.cluster.proposer import Proposer, overloaded
 from raftflow.engine.commands import (
+    Attributed,
     Command,
     CompleteActivity,
     CompleteDecision,
@@ -58,6 +59,11 @@ class _Attempt:
     refusable: bool
     maybe_applied: bool = False
     refusal: Overloaded | None = None  # the last try's, when the leader had no room
+
+
+def _said(command: Command) -> Command:
+    """The command, whoever says it."""
+    return command.command if isinstance(command, Attributed) else command
 
 
 class LeaderWatch:
@@ -133,7 +139,7 @@ class Forwarder:
             command_id,
             commands.encode_command(command_id, command),
             asyncio.get_running_loop().time() + wait,
-            not isinstance(command, _FINISHED),
+            not isinstance(_said(command), _FINISHED),
         )
         try:
             return await self._carry(call)

@@ -10,6 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -22,6 +23,8 @@ BACKLOG = 1024
 # Out of file descriptors: to accept on would only burn the processor.
 _PAUSE_S = 0.5
 _REPEAT_LOG_S = 10.0
+# Type and version of a TLS record: no frame of ours begins so, it would be of 64 KiB and more.
+_CLIENT_HELLO = b"\x16\x03\x01"
 
 
 async def bound(host: str, port: int) -> list[socket.socket]:
@@ -59,6 +62,7 @@ class TlsListener:
         what: str,
         timeout_s: float,
         most: int,
+        clear_too: bool = False,
     ) -> None:
         self.sockets = tuple(sockets)
         self._factory = factory
@@ -66,15 +70,17 @@ class TlsListener:
         self._what = what
         self._timeout_s = timeout_s
         self._most = most
+        self._clear_too = clear_too
         self._accepting: list[asyncio.Task[None]] = []
-        self._shaking: set[asyncio.Task[None]] = set()
+        self._shaking: dict[asyncio.Task[None], str] = {}  # callers, oldest first
         self._told: dict[str, tuple[float, int]] = {}
 
     async def start_serving(self) -> None:
         for sock in self.sockets:
             sock.listen(BACKLOG)
-            name = f"accept-{self._what}"
-            self._accepting.append(asyncio.create_task(self._accept(sock), name=name))
+            task = asyncio.create_task(self._accept(sock), name=f"accept-{self._what}")
+            task.add_done_callback(partial(_close, sock))  # when nobody waits on it any more
+            self._accepting.append(task)
 
     def close(self) -> None:
         """Accept nobody any more. Who is connected stays so."""
@@ -89,43 +95,62 @@ class TlsListener:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with listening:  # closed when nobody waits on it any more
-            while True:
-                try:
-                    sock, address = await loop.sock_accept(listening)
-                except OSError as error:
-                    self._tell("accept_failed", "", error.strerror or str(error))
-                    await asyncio.sleep(_PAUSE_S)
-                    continue
-                self._begin(sock, f"{address[0]}:{address[1]}")
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listening)
+            except OSError as error:
+                self._tell("accept_failed", "", error.strerror or str(error))
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            self._begin(sock, f"{address[0]}:{address[1]}")
 
     def _begin(self, sock: socket.socket, caller: str) -> None:
+        """Of too many, the one that takes longest goes: it is the one that means no good."""
         if len(self._shaking) >= self._most:
-            sock.close()
-            self._tell("tls_refused", caller, "too many handshakes under way")
-            return
+            oldest = next(iter(self._shaking))
+            self._tell("tls_refused", self._shaking.pop(oldest), "too many handshakes under way")
+            oldest.cancel()
         shaking = asyncio.create_task(self._shake(sock, caller), name=f"tls-{self._what}")
-        self._shaking.add(shaking)
-        shaking.add_done_callback(self._shaking.discard)
+        self._shaking[shaking] = caller
+        shaking.add_done_callback(lambda task: self._shaking.pop(task, None))
 
     async def _shake(self, sock: socket.socket, caller: str) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(
-                self._factory,
-                sock,
-                ssl=self._context(),
-                ssl_handshake_timeout=self._timeout_s,
-            )
+            await self._connect(sock)
         except ConnectionAbortedError:
             self._tell("tls_refused", caller, "the handshake took too long")
         except ConnectionError:
-            log.debug("tls_abandoned", port=self._what, address=caller)  # a probe of the port
+            # A probe of the port, or one that does not trust our certificate and says no more.
+            self._tell("tls_abandoned", caller, "the caller hung up during the handshake")
         except ssl.SSLCertVerificationError as error:
             self._tell("tls_refused", caller, f"certificate not trusted: {error.verify_message}")
         except OSError as error:
             why = error.reason if isinstance(error, ssl.SSLError) else error.strerror
             self._tell("tls_refused", caller, why or "TLS failed")
+
+    async def _connect(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        if self._clear_too and not await self._begins_tls(sock):
+            await loop.connect_accepted_socket(self._factory, sock)
+            return
+        await loop.connect_accepted_socket(
+            self._factory, sock, ssl=self._context(), ssl_handshake_timeout=self._timeout_s
+        )
+
+    async def _begins_tls(self, sock: socket.socket) -> bool:
+        """Looks at the first bytes and leaves them where they are."""
+        loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+        loop.add_reader(sock, arrived.set)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await arrived.wait()
+        except TimeoutError:
+            sock.close()
+            raise ConnectionAbortedError from None
+        finally:
+            loop.remove_reader(sock)
+        return sock.recv(len(_CLIENT_HELLO), socket.MSG_PEEK) == _CLIENT_HELLO
 
     def _tell(self, event: str, caller: str, why: str) -> None:
         """Anybody can fail as often as he likes: the same thing is told every ten seconds. `why` is
@@ -138,3 +163,7 @@ class TlsListener:
         self._told[why] = (now, 0)
         details: dict[str, Any] = {"repeated": silent} if silent else {}
         log.warning(event, port=self._what, address=caller, reason=why, **details)
+
+
+def _close(sock: socket.socket, _task: object) -> None:
+    sock.close()

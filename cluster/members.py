@@ -35,17 +35,19 @@ _INDETERMINATE = "INDETERMINATE"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`raft` is "" to remove. `again`: an earlier attempt may have been carried out."""
+    """`raft` is "" to remove. `again`: an earlier attempt may have been carried out. `api`: add it
+    as a node that never votes."""
 
     id: str
     raft: str = ""
     again: bool = False
+    api: bool = False
 
     def done(self, configuration: Configuration) -> bool:
         member = configuration.find(self.id)
         if not self.raft:
             return member is None
-        return member is not None and member.raft == self.raft
+        return member is not None and (member.raft, member.api) == (self.raft, self.api)
 
 
 class _Unsettled(Exception):
@@ -60,10 +62,10 @@ class Members:
         self._turn = asyncio.Lock()
         consensus.channel.register(METHOD, self._on_forwarded)
 
-    async def add(self, member_id: str, raft: str) -> int:
+    async def add(self, member_id: str, raft: str, *, api: bool = False) -> int:
         """Make it a learner; returns the index of the entry. Raises MembershipRefused,
         Unavailable."""
-        return await self._carry(Request(member_id, raft))
+        return await self._carry(Request(member_id, raft, api=api))
 
     async def remove(self, member_id: str) -> int:
         return await self._carry(Request(member_id))
@@ -138,7 +140,12 @@ class Members:
     async def _on_forwarded(self, _peer: str, payload: bytes) -> bytes:
         try:
             fields: dict[str, Any] = json.loads(payload)
-            request = Request(str(fields["id"]), str(fields["raft"]), bool(fields["again"]))
+            request = Request(
+                str(fields["id"]),
+                str(fields["raft"]),
+                bool(fields["again"]),
+                bool(fields.get("api")),  # releases before 0.4 say nothing of it
+            )
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise PeerError("BAD_REQUEST", f"{METHOD}: {error}") from None
         try:
@@ -177,7 +184,9 @@ class Members:
             held_back_by = steward.held_back_by(consensus)
             before = consensus.configuration
             if request.raft:
-                after = steward.added(before, request.id, request.raft, held_back_by=held_back_by)
+                after = steward.added(
+                    before, request.id, request.raft, held_back_by=held_back_by, api=request.api
+                )
             else:
                 after = steward.removed(
                     before, request.id, steward.seen_by(consensus), held_back_by=held_back_by

@@ -173,6 +173,12 @@ class Metrics:
             ["cause"],
             registry=registry,
         )
+        self.calls_refused = Counter(
+            "workflowd_calls_refused_total",
+            "Calls and connections refused for who made them, or for a limit, which is named.",
+            ["reason", "limit"],
+            registry=registry,
+        )
         self.loop_lag = Gauge(
             "workflowd_loop_lag_seconds",
             "Longest delay of the event loop over the last seconds.",

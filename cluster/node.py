@@ -22,6 +22,7 @@ from raftflow.cluster.api.repairing import while_repairing
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.background import end, spawn
+from raftflow.cluster.backup.source import BackupSource
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -93,7 +94,8 @@ class Node:
         config, exits = self.config, self._exits
         # Set when the cluster will not have this node any more.
         self.outcast: asyncio.Future[Outcast] = asyncio.get_running_loop().create_future()
-        self._tokens = Tokens.load(config.auth_token_file)
+        self._tokens = Tokens.load(config.auth_token_file, on=config.auth_on)
+        _tell_if_open(config)
         # Nothing in the directory is touched before it is known to be ours.
         claim = claim_directory(
             str(config.data_dir),
@@ -144,6 +146,7 @@ class Node:
         services = self._services(store)
         api = ApiServer(services)
         await api.start()
+        exits.push_async_callback(self.dispatch.drain)
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
@@ -266,7 +269,9 @@ class Node:
             clock=self.clock,
             metrics=self.metrics,
             times=DutyTimes(
-                lease_ms=config.lease_ms, decision_timeout_ms=config.decision_timeout_ms
+                lease_ms=config.lease_ms,
+                decision_timeout_ms=config.decision_timeout_ms,
+                audit_retention_ms=config.audit_retention_ms,
             ),
             network=self.consensus,
             fatal=self.consensus.fatal,
@@ -327,6 +332,13 @@ class Node:
             members=self.members,
             digests=self.digests,
             checks=self.checks,
+            backups=BackupSource(
+                replica=self.replica,
+                data_dir=self.config.data_dir,
+                cluster_id=self.config.cluster_id,
+                node_id=self.config.node_id,
+                version=version("raftflow"),
+            ),
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,
@@ -454,6 +466,17 @@ class Node:
             polls_waiting=self.dispatch.parked(DECISION) + self.dispatch.parked(ACTIVITY),
             oldest_activity_task_ms=duties.longest_wait_ms(activities=True),
             oldest_workflow_task_ms=duties.longest_wait_ms(activities=False),
+        )
+
+
+def _tell_if_open(config: Config) -> None:
+    if config.reached_by_others and not config.auth_on:
+        log.warning(
+            "auth_off",
+            http=str(config.http_addr),
+            grpc=str(config.grpc_addr),
+            remedy="whoever reaches these addresses may do anything: set auth_token_file"
+            " (docs/security.md)",
         )
 
 

@@ -69,7 +69,7 @@ class Plan:
         voters = configuration.voters
         rest = [each for each in voters if each != self.node_id]
         if self.node_id in voters and len(rest) < configuration.majority:
-            learners = [each.id for each in configuration.members if not each.voter]
+            learners = [each.id for each in configuration.members if each.kind == "learner"]
             first = (
                 f"wait until {', '.join(learners)} votes"
                 if learners

@@ -24,7 +24,7 @@ from raftflow.cluster.background import end, spawn
 from raftflow.cluster.codec.commands import decode_entry
 from raftflow.cluster.consensus.types import SnapshotManifest
 from raftflow.cluster.digest_ring import DigestRing
-from raftflow.cluster.store import AppliedState, CopyRefused, RowEncoder, Store
+from raftflow.cluster.store import AppliedState, Copy, CopyRefused, RowEncoder, Store
 from raftflow.cluster.working_set import DEFAULT_BOUNDS, CacheBounds, HotSet, Key, Wanted, keys_of
 from raftflow.engine.apply import Applied, apply, touched_keys
 from raftflow.engine.commands import Batch
@@ -39,6 +39,7 @@ log = structlog.get_logger("raftflow.replica")
 _AHEAD_ENTRIES = 256
 _AHEAD_BYTES = 8 << 20
 _SLICE_S = 0.004
+_COPY = "copy-"  # and its number: the directory of a copy that is being read
 # Commands applied without a pause. Each piece rolls the digest once, so that all nodes must agree.
 PIECE_COMMANDS = 64
 
@@ -302,7 +303,8 @@ class Replica:
         changes = Changes()  # as much as subscribers look at
         state = before
         for start in range(0, len(batch.commands), PIECE_COMMANDS):
-            piece = replace(batch, commands=batch.commands[start : start + PIECE_COMMANDS])
+            commands = batch.commands[start : start + PIECE_COMMANDS]
+            piece = replace(batch, commands=commands, first=start)
             applied, state = self._apply_piece(piece, state, encoder)
             parts.append(applied)
             changes.runs.update(applied.changes.runs)
@@ -342,16 +344,9 @@ class Replica:
 
     async def make_copy(self) -> tuple[str, SnapshotManifest]:
         """A copy of the store, durable and hashed, for another node."""
-        self._copy_number += 1
-        folder = self._settings.snapshots / f"copy-{self._copy_number}"
-        folder.mkdir(parents=True)
-        try:
-            copy = await self._store.copy_to(folder / "state.db")
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        applied = copy.applied
-        snapshot_id = f"{applied.index}-{applied.term}-{self._copy_number}"
+        copy = await self.copy_of_state()
+        applied, folder = copy.applied, Path(copy.path).parent
+        snapshot_id = f"{applied.index}-{applied.term}-{folder.name.removeprefix(_COPY)}"
         self._copies[snapshot_id] = folder
         return copy.path, SnapshotManifest(
             index=applied.index,
@@ -360,6 +355,17 @@ class Replica:
             sha256=copy.sha256,
             snapshot_id=snapshot_id,
         )
+
+    async def copy_of_state(self) -> Copy:
+        """The same, in a directory of its own that is the caller's. Raises StoreError."""
+        self._copy_number += 1
+        folder = self._settings.snapshots / f"{_COPY}{self._copy_number}"
+        folder.mkdir(parents=True)
+        try:
+            return await self._store.copy_to(folder / "state.db")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def release(self, snapshot_id: str) -> None:
         """Nobody needs this copy any more."""

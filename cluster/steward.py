@@ -5,7 +5,8 @@ members, and say what the next one is, or why not. `Steward` only asks and propo
 
 The leader's standing policy has three parts, one change at a time: it records the disks and the
 feature level once all members are of a release that can read such an entry; a voter that comes back
-with another disk has lost its promises and becomes a learner; a learner that has caught up votes.
+with another disk has lost its promises and becomes a learner; a learner that has caught up votes,
+unless it was added as an API node.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from raftflow.cluster.background import spawn
+from raftflow.cluster.background import end, spawn
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.membership import (
+    MAX_API_NODES,
     MAX_VOTERS,
     Configuration,
     Member,
@@ -99,9 +101,7 @@ def _lost_disk(configuration: Configuration, seen: Mapping[str, Seen]) -> Change
         found = seen.get(member.id)
         if found is None or found.incarnation == member.incarnation:
             continue
-        changed = configuration.put(
-            Member(member.id, member.raft, voter=False, incarnation=found.incarnation)
-        )
+        changed = configuration.put(replace(member, voter=False, incarnation=found.incarnation))
         if not member.voter:
             return Change(changed, f"{member.id} is on a disk that is not recorded")
         if changed.voters and len(present(changed, seen)) >= changed.majority:
@@ -116,7 +116,9 @@ def _caught_up(
         return None
     for member in configuration.members:
         found = seen.get(member.id)
-        if member.voter or found is None or found.incarnation != member.incarnation:
+        if member.voter or member.api or found is None:
+            continue
+        if found.incarnation != member.incarnation:
             continue
         ready = (
             found.match_index + CAUGHT_UP_ENTRIES >= commit_index
@@ -132,16 +134,22 @@ def _caught_up(
 
 
 def added(
-    configuration: Configuration, member_id: str, raft: str, *, held_back_by: Collection[str]
+    configuration: Configuration,
+    member_id: str,
+    raft: str,
+    *,
+    held_back_by: Collection[str],
+    api: bool = False,
 ) -> Configuration:
-    """With a new learner, which is promoted once it has caught up. Raises MembershipRefused."""
+    """With a new learner, which is promoted once it has caught up, unless it is to be an API node.
+    Raises MembershipRefused."""
     _refuse_below_0_3(configuration, held_back_by)
     there = configuration.find(member_id)
     if there is not None:
         raise MembershipRefused(
             "NODE_EXISTS",
             f"{member_id} is a member already, at {there.raft} "
-            f"({'voter' if there.voter else 'learner'}). Choose another id; to move a node, use "
+            f"({there.kind}). Choose another id; to move a node, use "
             "`raftflow node replace`; to fill an empty disk, only start it again",
         )
     for member in configuration.members:
@@ -150,13 +158,14 @@ def added(
                 "NODE_EXISTS",
                 f"{raft} is the address of {member.id} already. Give the new node its own",
             )
-    if len(configuration.members) >= MAX_VOTERS:
+    alike = sum(member.api == api for member in configuration.members)
+    what, most = ("API nodes", MAX_API_NODES) if api else ("voters and learners", MAX_VOTERS)
+    if alike >= most:
         raise MembershipRefused(
             "MEMBERSHIP_REFUSED",
-            f"there are {len(configuration.members)} members, and at most {MAX_VOTERS} may be. "
-            "Remove one first",
+            f"there are {alike} {what}, and at most {most} may be. Remove one first",
         )
-    return configuration.put(Member(member_id, raft, voter=False))
+    return configuration.put(Member(member_id, raft, voter=False, api=api))
 
 
 def removed(
@@ -241,9 +250,7 @@ class Steward:
         self._task = spawn(self._run(), name="steward", fatal=self._consensus.fatal)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -72,10 +72,12 @@ class Loaded:
 
 
 class Credentials:
-    """The pair of one use. `peer` is what the certificate must name, for the Raft port."""
+    """The pair of one use. `peer` is what the certificate must name, for the Raft port; `optional`,
+    that its peers may speak in the clear for the time being."""
 
-    def __init__(self, use: Use, files: Files, *, peer: str = "") -> None:
+    def __init__(self, use: Use, files: Files, *, peer: str = "", optional: bool = False) -> None:
         self.use = use
+        self.optional = optional
         self.files = files
         self._peer = peer
         self._complaint = ""
@@ -227,6 +229,7 @@ def peer_credentials(config: Config) -> Credentials | None:
         Use.PEER,
         Files(config.peer_cert_file, config.peer_key_file, config.peer_ca_file),
         peer=peer_name(config.cluster_id, config.node_id),
+        optional=config.peer_tls == "optional",
     )
 
 
@@ -234,7 +237,7 @@ def tell_clear_ports(config: Config) -> None:
     """What can be read on the way to or from this machine should be known to be so."""
     apis = {"http": config.http_addr, "grpc": config.grpc_addr, "metrics": config.metrics_addr}
     clear = {} if config.tls_cert_file else dict(apis)
-    if not config.peer_cert_file:
+    if not config.peer_cert_file or config.peer_tls == "optional":
         clear["raft"] = config.raft_addr
     open_ports = {name: str(at) for name, at in clear.items() if not at.is_loopback}
     if open_ports:

@@ -7,9 +7,11 @@ answers on every node, whatever is loaded beside the keys that ``touched_keys`` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from raftflow.engine import audit, tokens
 from raftflow.engine.commands import (
+    Attributed,
     Batch,
     CancelRun,
     Command,
@@ -20,13 +22,18 @@ from raftflow.engine.commands import (
     DeliverMessage,
     ExpireLease,
     FireTimer,
+    ForgetAudit,
     ForgetRequests,
     GrantActivity,
     GrantDecision,
+    MintToken,
     PauseRun,
+    RecordCall,
     RecordHeartbeat,
     RegisterTypes,
     ReturnTask,
+    RevokeToken,
+    SetQuota,
     SignalRun,
     StartRun,
     TerminateRun,
@@ -45,9 +52,17 @@ from raftflow.engine.decide import (
     run,
     signal,
     timer,
+    token,
 )
 from raftflow.engine.decide.context import DONE, Context, Verdict
-from raftflow.engine.dedup import IDENTIFIED, payload_digest, remember, remembered, request_key
+from raftflow.engine.dedup import (
+    IDENTIFIED,
+    is_remembered,
+    payload_digest,
+    remember,
+    remembered,
+    request_key,
+)
 from raftflow.engine.effects import Effect
 from raftflow.engine.evolve.moves import evolve
 from raftflow.engine.evolve.recorder import Recorder
@@ -59,6 +74,10 @@ from raftflow.engine.transitions import RunParked
 _DECIDE: dict[type, Callable[..., Verdict]] = {
     CreateNamespace: namespace.create,
     UpdateNamespace: namespace.update,
+    SetQuota: namespace.set_quota,
+    MintToken: token.mint,
+    RevokeToken: token.revoke,
+    RecordCall: lambda _ctx, _command: Verdict(DONE),
     RegisterTypes: namespace.register_types,
     StartRun: run.start,
     SignalRun: signal.signal,
@@ -103,6 +122,8 @@ class Applied:
 def touched_keys(command: Command) -> Touched:
     """What must be loaded before ``apply`` sees the command."""
     match command:
+        case Attributed():
+            return touched_keys(command.command)
         case CompleteActivity() | RecordHeartbeat():
             return _by_token(command.namespace, command.workflow_id, command.lease_token)
         case CompleteDecision():
@@ -136,7 +157,7 @@ def touched_keys(command: Command) -> Touched:
             target = WorkflowKey(command.namespace, command.target_workflow_id)
             named = (RunKey(*target, command.target_run_id),) if command.target_run_id else ()
             return Touched(workflows=(target,), runs=(sender, *named))
-        case CreateNamespace() | UpdateNamespace():
+        case CreateNamespace() | UpdateNamespace() | SetQuota() | MintToken() | RevokeToken():
             return Touched(requests=_request_of(command))
         case _:
             return _NOTHING
@@ -149,11 +170,33 @@ def apply(state: WorkingSet, batch: Batch) -> Applied:
     ctx = Context(
         state, batch.time_ms, batch.limits, batch.feature_level, forgotten=rec.changes.deleted
     )
-    replies = tuple(
-        [Reply(each, _apply_one(ctx, rec, command)) for each, command in batch.commands]
-    )
+    replies = []
+    for number, (command_id, command) in enumerate(batch.commands, batch.first):
+        if isinstance(command, Attributed):
+            answer = _attributed(ctx, rec, command, audit.place(batch.index, number))
+        else:
+            answer = _apply_one(ctx, rec, command)
+        replies.append(Reply(command_id, answer))
     rec.finish()
-    return Applied(replies, tuple(rec.effects), rec.changes)
+    return Applied(tuple(replies), tuple(rec.effects), rec.changes)
+
+
+def _attributed(ctx: Context, rec: Recorder, attributed: Attributed, place: int) -> Answer:
+    """Carried out only while the caller's token is good, and noted with what came of it. A repeated
+    call, which changes nothing, was noted when it did."""
+    origin, command = attributed.origin, attributed.command
+    answer: Answer
+    if origin.token_id and (
+        problem := tokens.problem(ctx.state.catalog.tokens, origin.token_id, ctx.time_ms)
+    ):
+        answer = Rejection(reason=Reason.UNAUTHENTICATED, message=problem)
+        noted = False
+    else:
+        noted = is_remembered(ctx, command)
+        answer = _apply_one(ctx, rec, command)
+    if audit.audited(command) and not noted:
+        rec.changes.audit.append(audit.row(ctx, place, attributed, answer))
+    return answer
 
 
 def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
@@ -174,6 +217,10 @@ def _apply_one(ctx: Context, rec: Recorder, command: Command) -> Answer:
             return verdict.answer
         if isinstance(command, ForgetRequests):
             return _forget(rec, command)
+        if isinstance(command, ForgetAudit):
+            before_ms = min(command.before_ms, rec.time_ms)
+            rec.changes.forget_audit = replace(command, before_ms=before_ms)
+            return DONE
         verdict = _DECIDE[type(command)](ctx, command)
         if verdict.moves:
             evolve(rec, verdict.run, verdict.moves)

@@ -15,10 +15,21 @@ from raftflow.engine.retry import RetryPolicy
 
 # 1: release 0.1. 2: arrivals wait for a decision that was twice stale (they are rows of their own).
 # 3: entries of consensus may say who belongs to the cluster; commands mean what they meant.
+# 4: commands say who called (tokens, roles, the audit log).
 # An entry of a lower level means what it meant, row by row.
 RELEASE_0_2 = 2
 RELEASE_0_3 = 3
-FEATURE_LEVEL = RELEASE_0_3
+RELEASE_0_4 = 4
+FEATURE_LEVEL = RELEASE_0_4
+
+
+class Role(IntEnum):
+    """What a caller may do: look, use, rule; or work, and nothing else."""
+
+    VIEWER = 1
+    USER = 2
+    ADMIN = 3
+    WORKER = 4
 
 
 class IdReusePolicy(IntEnum):
@@ -87,6 +98,50 @@ class CreateNamespace:
 class UpdateNamespace:
     namespace: str
     retention_ms: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MintToken:
+    """``digest`` is the SHA-256 of salt and secret: the secret itself is in no command. A token
+    with a ``parent`` is a session, and lives no longer than that. Apply counts the lifetime (0: for
+    ever) from the time of the entry."""
+
+    token_id: str
+    name: str
+    role: Role
+    namespaces: tuple[str, ...]  # none: all of them
+    sees_payloads: bool
+    salt: bytes
+    digest: bytes
+    lifetime_ms: int
+    parent: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokeToken:
+    token_id: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCall:
+    """For the audit log alone: a call that changes what is no part of this state, the members of
+    the cluster."""
+
+    call: str
+    target: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetQuota:
+    """How much of a namespace may be started from outside; 0 is no bound."""
+
+    namespace: str
+    max_open_runs: int
+    starts_per_second: int
     request_id: str
 
 
@@ -310,9 +365,46 @@ class ForgetRequests:
     limit: int
 
 
-Command = (
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetAudit:
+    """Drop the rows of the audit log up to ``through`` that are older than ``before_ms``."""
+
+    through: int
+    before_ms: int
+
+
+# ---- who says it -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who called, and where. ``actor`` is the id of the caller's token, or the name of its line in
+    a node's token file; ``token_id`` the token that apply looks at again, "" when it is none of the
+    log. (Of a session, the actor is whose it is.)"""
+
+    actor: str
+    role: Role
+    node: str
+    address: str
+    token_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributed:
+    """A command of a caller. What changes something for people stands in the audit log as soon as
+    it is applied: the change and its row are of one entry."""
+
+    origin: Origin
+    command: Fact
+
+
+Fact = (
     CreateNamespace
     | UpdateNamespace
+    | SetQuota
+    | MintToken
+    | RevokeToken
+    | RecordCall
     | RegisterTypes
     | StartRun
     | SignalRun
@@ -324,6 +416,11 @@ Command = (
     | CompleteDecision
     | CompleteActivity
     | RecordHeartbeat
+)
+
+Command = (
+    Fact
+    | Attributed
     | GrantDecision
     | GrantActivity
     | ReturnTask
@@ -331,6 +428,7 @@ Command = (
     | FireTimer
     | DeliverMessage
     | ForgetRequests
+    | ForgetAudit
 )
 
 
@@ -448,3 +546,5 @@ class Batch:
     limits: Limits
     # What the entry was written under: an entry means for ever what it meant when it was proposed.
     feature_level: int = FEATURE_LEVEL
+    # How many commands of the entry came before: a large one is applied in pieces.
+    first: int = 0

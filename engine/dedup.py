@@ -10,7 +10,10 @@ from raftflow.engine.commands import (
     Command,
     CreateNamespace,
     DeleteRun,
+    MintToken,
     PauseRun,
+    RevokeToken,
+    SetQuota,
     SignalRun,
     StartRun,
     TerminateRun,
@@ -27,25 +30,30 @@ REQUEST_TTL_MS = 10 * 60_000
 
 OfWorkflow = SignalRun | TerminateRun | CancelRun | PauseRun | UnpauseRun | DeleteRun
 OF_WORKFLOW = (SignalRun, TerminateRun, CancelRun, PauseRun, UnpauseRun, DeleteRun)
-Identified = CreateNamespace | UpdateNamespace | StartRun | OfWorkflow
-IDENTIFIED = (CreateNamespace, UpdateNamespace, StartRun, *OF_WORKFLOW)
+OfNamespace = CreateNamespace | UpdateNamespace | SetQuota
+OF_NAMESPACE = (CreateNamespace, UpdateNamespace, SetQuota)
+Identified = OfNamespace | MintToken | RevokeToken | StartRun | OfWorkflow
+IDENTIFIED = (*OF_NAMESPACE, MintToken, RevokeToken, StartRun, *OF_WORKFLOW)
 
 
 def request_key(command: Command) -> tuple[str, str] | None:
     """The key under which the command's request id is remembered; None when it has none. What is
-    sent to a workflow has ids of that workflow; a line feed stands in no id."""
+    sent to a workflow has ids of that workflow; a line feed stands in no id. What is of no
+    namespace has the ids of none."""
     if not isinstance(command, IDENTIFIED) or not command.request_id:
         return None
     if isinstance(command, OF_WORKFLOW):
         return (command.namespace, f"{command.workflow_id}\n{command.request_id}")
+    if isinstance(command, MintToken | RevokeToken):
+        return ("", command.request_id)
     return (command.namespace, command.request_id)
 
 
 def payload_digest(command: Identified) -> bytes:
     """What the caller said. The run id of a start (and a workflow id that the caller left open) is
-    made up anew by each node that takes the call, and trace headers differ from try to try: none of
-    them is part of it. What release 0.1 did not know adds to it only when it is said, so that ids
-    remembered by then stay good."""
+    made up anew by each node that takes the call, as are the id and the secret of a token, and
+    trace headers differ from try to try: none of them is part of it. What release 0.1 did not know
+    adds to it only when it is said, so that ids remembered by then stay good."""
     match command:
         case StartRun():
             return of_parts(
@@ -73,10 +81,17 @@ def payload_digest(command: Identified) -> bytes:
         case DeleteRun():
             verb = f"delete {command.closed_before_ms}"
             return of_parts(verb, command.workflow_id, command.run_id)
+        case MintToken():
+            rights = f"{int(command.role)} {command.sees_payloads:d} {command.lifetime_ms}"
+            return of_parts(f"mint {rights}", command.name, command.parent, *command.namespaces)
+        case RevokeToken():
+            return of_parts("revoke", command.token_id)
         case CreateNamespace():
             return of_parts(f"create_namespace {command.retention_ms}")
         case UpdateNamespace():
             return of_parts(f"update_namespace {command.retention_ms}")
+        case SetQuota():
+            return of_parts(f"quota {command.max_open_runs} {command.starts_per_second}")
 
 
 def _more_of_start(command: StartRun) -> list[str | bytes]:
@@ -102,6 +117,13 @@ def remembered(ctx: Context, key: tuple[str, str], digest: bytes) -> Answer | No
     given = key[1].rpartition("\n")[2]
     message = f"request id {given!r} was used for another request"
     return Rejection(reason=Reason.REQUEST_ID_REUSED, message=message)
+
+
+def is_remembered(ctx: Context, command: Command) -> bool:
+    """Whether something was answered under the command's request id."""
+    key = request_key(command)
+    record = None if key is None else ctx.state.requests.get(key)
+    return record is not None and record.expires_ms > ctx.time_ms
 
 
 def remember(rec: Recorder, key: tuple[str, str], digest: bytes, answer: Answer) -> None:

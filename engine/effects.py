@@ -128,6 +128,13 @@ class StepResolved:
     duration_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokenEnded:
+    """The token was revoked: every node ends at once what it, or a session of it, keeps open."""
+
+    token_id: str
+
+
 Effect = (
     OfferDecision
     | OfferActivity
@@ -140,4 +147,5 @@ Effect = (
     | SendMessage
     | HistoryGrew
     | StepResolved
+    | TokenEnded
 )

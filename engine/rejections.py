@@ -11,6 +11,8 @@ class Reason(Enum):
 
     NAMESPACE_NOT_FOUND = "NAMESPACE_NOT_FOUND"
     NAMESPACE_EXISTS = "NAMESPACE_EXISTS"
+    TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
+    UNAUTHENTICATED = "UNAUTHENTICATED"  # the caller's token was revoked or has expired meanwhile
     WORKFLOW_NOT_FOUND = "WORKFLOW_NOT_FOUND"
     TYPE_NOT_REGISTERED = "TYPE_NOT_REGISTERED"
     WORKFLOW_ID_IN_USE = "WORKFLOW_ID_IN_USE"
@@ -24,6 +26,7 @@ class Reason(Enum):
     INVALID_COMMAND = "INVALID_COMMAND"
     LEASE_LOST = "LEASE_LOST"
     LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED"  # of the namespace, for now
     GRANT_DROPPED = (
         "GRANT_DROPPED"  # a leader's decision that was overtaken; only the leader sees it
     )
@@ -38,6 +41,10 @@ class Rejection:
     message: str
     run_id: str = ""
     cancelled: bool = False  # with LEASE_LOST: the work is no longer wanted
+    # With QUOTA_EXCEEDED: which bound, what it is, when there may be room.
+    limit: str = ""
+    value: int = 0
+    retry_after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,16 @@ class Granted:
     token: str
 
 
-Answer = Started | Done | Granted | Rejection
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """The answer to MintToken. A repeated call made up another token, which is worth nothing: its
+    caller sees that by the id."""
+
+    token_id: str
+    expires_ms: int
+
+
+Answer = Started | Done | Granted | Minted | Rejection
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from raftflow.engine.commands import Attributes, ForgetRequests, ParentClosePolicy, TimerKind
+from raftflow.engine.commands import (
+    Attributes,
+    ForgetAudit,
+    ForgetRequests,
+    ParentClosePolicy,
+    Role,
+    TimerKind,
+)
 from raftflow.engine.events import Event
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey, WorkflowKey
 from raftflow.engine.limits import USUAL_PRIORITY
@@ -245,9 +252,53 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceRecord:
+    """A quota of 0 is no bound. ``starts_paid_us``: the moment of log time, in microseconds, at
+    which the starts so far are paid for; kept only while their rate is bounded."""
+
     name: str
     retention_ms: int
     created_ms: int
+    max_open_runs: int = 0
+    starts_per_second: int = 0
+    starts_paid_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRecord:
+    """``parent`` of a session: the id of the token that it was opened with, or what stands for a
+    line of a node's token file."""
+
+    token_id: str
+    name: str
+    role: Role
+    namespaces: tuple[str, ...]
+    sees_payloads: bool
+    salt: bytes
+    digest: bytes
+    created_ms: int
+    expires_ms: int  # 0: never
+    revoked_ms: int = 0
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """One call of somebody, and what came of it. ``audit_no`` rises with time and follows from the
+    place of the command in the log, so that no counter has to be kept."""
+
+    audit_no: int
+    time_ms: int
+    actor: str
+    role: Role
+    node: str
+    address: str
+    token_id: str
+    call: str
+    namespace: str
+    target: str
+    run_id: str
+    detail: str
+    outcome: str  # OK, or the reason of the refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +340,9 @@ class Changes:
     timers: dict[tuple[RunKey, TimerKind, int], TimerRow | None] = field(default_factory=dict)
     namespaces: dict[str, NamespaceRecord] = field(default_factory=dict)
     types: dict[tuple[str, str], None] = field(default_factory=dict)  # (namespace, type)
+    tokens: dict[str, TokenRecord | None] = field(default_factory=dict)
+    audit: list[AuditRecord] = field(default_factory=list)
+    forget_audit: ForgetAudit | None = None
     requests: dict[tuple[str, str], RequestRecord] = field(default_factory=dict)
     # The store may drop remembered requests that expired by then, this many at most. What is
     # expired counts as absent whether its row is still there or not, so this is no part of the
@@ -302,11 +356,15 @@ def _namespaces_at_birth() -> dict[str, NamespaceRecord]:
 
 @dataclass(slots=True)
 class Catalog:
-    """Small and always in memory: namespaces, and the workflow types known in each. The namespace
-    ``default`` exists from birth and has no row of its own."""
+    """Small and always in memory: namespaces, the workflow types known in each, and tokens. The
+    namespace ``default`` exists from birth and has no row of its own."""
 
     namespaces: dict[str, NamespaceRecord] = field(default_factory=_namespaces_at_birth)
     types: set[tuple[str, str]] = field(default_factory=set)  # membership only, never iterated
+    # By namespace, 0 being absent. Derived: whoever loads the catalog counts the rows of runs.
+    open_runs: dict[str, int] = field(default_factory=dict)
+    # By id. In no order that nodes share: what goes through all of them sorts.
+    tokens: dict[str, TokenRecord] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.events import EventBody
+from raftflow.engine.state import TokenRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,38 @@ class NamespaceCreated:
 class NamespaceUpdated:
     name: str
     retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMinted:
+    record: TokenRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRevoked:
+    token_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokensForgotten:
+    """They are no longer good, and nobody asks for them any more."""
+
+    token_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSet:
+    name: str
+    max_open_runs: int
+    starts_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartPaid:
+    """A start took its share of what a namespace may start in a second."""
+
+    name: str
+    paid_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +232,11 @@ class LeaseKept:
 Transition = (
     NamespaceCreated
     | NamespaceUpdated
+    | QuotaSet
+    | StartPaid
+    | TokenMinted
+    | TokenRevoked
+    | TokensForgotten
     | TypesRegistered
     | DecisionLeased
     | DecisionReturned

@@ -13,6 +13,8 @@ from raftflow.engine.commands import Attributes
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTE_BYTES, MAX_SEARCH_ATTRIBUTES
 
 _EXACT = 1 << 53  # the integers that a float holds exactly
+# Far from what Python's parser follows, wherever the memo is shown later on.
+_MAX_DEPTH = 100
 
 _CANONICAL = json.JSONEncoder(
     separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False
@@ -78,11 +80,27 @@ def parse_memo(value: Any, limit: int) -> str:
         raise ApiError("INVALID_FIELD", "memo must be an object")
     if not value:
         return ""
+    if _deeper_than(value, _MAX_DEPTH):
+        raise ApiError("INVALID_FIELD", f"memo nests deeper than {_MAX_DEPTH} levels")
     text = canonical("memo", value)
     size = len(text.encode())
     if size > limit:
         raise ApiError("PAYLOAD_TOO_LARGE", f"memo has {size} bytes, the limit is {limit}")
     return text
+
+
+def _deeper_than(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def show_memo(memo: str) -> dict[str, Any]:

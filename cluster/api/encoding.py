@@ -25,6 +25,11 @@ class Rows:
     def __iter__(self) -> Any:
         return map(self._render, self._items)
 
+    def then(self, change: Callable[[Any], Any]) -> Rows:
+        """The same list, each entry changed once it is rendered."""
+        render = self._render
+        return Rows(self._items, lambda item: change(render(item)))
+
 
 # Made once: json.dumps makes one for each call that sets anything.
 _ENCODER = json.JSONEncoder(separators=(",", ":"))

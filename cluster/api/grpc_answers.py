@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from raftflow.cluster.api.grpc_fields import shown_attributes
+from raftflow.cluster.api.handlers.access import MintedToken
 from raftflow.cluster.api.handlers.runs import DescribedRun
-from raftflow.cluster.api.views import wait_detail, wait_since_ms
-from raftflow.cluster.store.views import RunPage, RunSummary
+from raftflow.cluster.api.views import audit_id, wait_detail, wait_since_ms
+from raftflow.cluster.store.views import AuditPage, RunPage, RunSummary
 from raftflow.engine.describe import ActivityTask, DecisionTask, OpenStep, waiting_on
-from raftflow.engine.state import NamespaceRecord, Run, Signal, Step
+from raftflow.engine.state import NamespaceRecord, Run, Signal, Step, TokenRecord
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 
 
@@ -97,10 +98,71 @@ def namespaces(records: Iterable[NamespaceRecord]) -> pb.ListNamespacesResponse:
     return pb.ListNamespacesResponse(
         namespaces=[
             pb.Namespace(
-                name=record.name, retention_ms=record.retention_ms, created_ms=record.created_ms
+                name=record.name,
+                retention_ms=record.retention_ms,
+                created_ms=record.created_ms,
+                max_open_runs=record.max_open_runs,
+                starts_per_second=record.starts_per_second,
             )
             for record in records
         ]
+    )
+
+
+def hidden(response: pb.DescribeWorkflowResponse) -> pb.DescribeWorkflowResponse:
+    """The same, for who does not see payloads."""
+    for name in ("input", "output"):
+        response.ClearField(name)
+    for step in response.steps:
+        step.ClearField("output")
+    for signal in response.signals:
+        signal.ClearField("payload")
+    response.payload_hidden = True
+    return response
+
+
+def token(record: TokenRecord, status: str) -> pb.Token:
+    return pb.Token(
+        id=record.token_id,
+        name=record.name,
+        role=f"ROLE_{record.role.name}",
+        namespaces=record.namespaces,
+        sees_payloads=record.sees_payloads,
+        created_ms=record.created_ms,
+        expires_ms=record.expires_ms,
+        revoked_ms=record.revoked_ms,
+        parent=record.parent,
+        status=status,
+    )
+
+
+def minted(made: MintedToken) -> pb.MintTokenResponse:
+    return pb.MintTokenResponse(
+        text=made.text, token=token(made.record, "good"), not_yet=made.reached.not_yet
+    )
+
+
+def audit_page(page: AuditPage) -> pb.ListAuditResponse:
+    return pb.ListAuditResponse(
+        entries=[
+            pb.AuditEntry(
+                id=audit_id(record.audit_no),
+                time_ms=record.time_ms,
+                actor=record.actor,
+                role=f"ROLE_{record.role.name}",
+                node=record.node,
+                address=record.address,
+                token_id=record.token_id,
+                call=record.call,
+                namespace_name=record.namespace,
+                target=record.target,
+                run_id=record.run_id,
+                detail=record.detail,
+                outcome=record.outcome,
+            )
+            for record in page.records
+        ],
+        next_cursor=str(page.cursor or ""),
     )
 
 

@@ -25,6 +25,7 @@ from raftflow.cluster.api.limits import (
     MAX_LIST_LIMIT,
     MAX_NAMES,
     MAX_OFFSET,
+    MAX_PLACE,
     MAX_POLL_MS,
     MAX_TASKS_PER_POLL,
     check_id,
@@ -38,7 +39,7 @@ from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.validation import parse_object
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
-from raftflow.cluster.store.views import RunFilter
+from raftflow.cluster.store.views import AuditFilter, RunFilter
 from raftflow.engine.commands import (
     CancelRun,
     CompleteActivity,
@@ -48,6 +49,8 @@ from raftflow.engine.commands import (
     IdReusePolicy,
     PauseRun,
     RegisterTypes,
+    Role,
+    SetQuota,
     SignalRun,
     StartRun,
     TerminateRun,
@@ -167,6 +170,37 @@ def update_namespace(request: pb.UpdateNamespaceRequest) -> UpdateNamespace:
         namespace=check_id("name", request.name),
         retention_ms=number("retention_ms", request.retention_ms),
         request_id=request_id(request),
+    )
+
+
+def set_quota(request: pb.SetNamespaceQuotaRequest) -> SetQuota:
+    return SetQuota(
+        namespace=check_id("name", request.name),
+        max_open_runs=number("max_open_runs", request.max_open_runs),
+        starts_per_second=number("starts_per_second", request.starts_per_second),
+        request_id=request_id(request),
+    )
+
+
+def role(request: pb.MintTokenRequest) -> Role:
+    found: Role = member("role", Role, request.role)
+    return found
+
+
+def audit_filter(request: pb.ListAuditRequest) -> AuditFilter:
+    if request.cursor and not (request.cursor.isascii() and request.cursor.isdigit()):
+        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out")
+    return AuditFilter(
+        actor=optional_id("actor", request.actor),
+        call=optional_id("call", request.call),
+        namespace=optional_id("namespace_name", request.namespace_name),
+        target=optional_id("target", request.target),
+        outcome=optional_id("outcome", request.outcome),
+        after_ms=request.after_ms or None,
+        before_ms=request.before_ms or None,
+        oldest_first=request.oldest_first,
+        limit=number("limit", request.limit or DEFAULT_LIST_LIMIT, most=MAX_LIST_LIMIT),
+        cursor=number("cursor", int(request.cursor or 0), most=MAX_PLACE),
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import closing
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import structlog
 from google.protobuf import any_pb2
@@ -14,21 +17,26 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc import aio
 from grpc_health.v1 import _async as aio_health
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import _async as aio_reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from raftflow.cluster.api import grpc_answers as answers
 from raftflow.cluster.api import grpc_messages as messages
-from raftflow.cluster.api.auth import NAMESPACE_HEADER
-from raftflow.cluster.api.grpc_fields import request_id, run_of
+from raftflow.cluster.api.admission import Admission
+from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller, Tokens
+from raftflow.cluster.api.grpc_fields import number, request_id, run_of
 from raftflow.cluster.api.grpc_handlers import generic_handler
 from raftflow.cluster.api.grpc_tls import grpc_credentials
-from raftflow.cluster.api.handlers import admin, deletion, runs, tasks
+from raftflow.cluster.api.handlers import access, admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
+from raftflow.cluster.api.permissions import OPERATIONS
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ERROR_DOMAIN, ApiError, internal, of_exception
 from raftflow.cluster.api.watch import Watch
 from raftflow.cluster.api.worker_stream import WorkerStreams
+from raftflow.cluster.config import Limits
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import PortInUse, Unavailable
 from raftflow.proto.workflow.v1 import service_pb2 as pb
@@ -43,6 +51,8 @@ SERVICE = _SERVICE.full_name
 _DEADLINE_MARGIN_MS = 200
 _MAX_SEND_BYTES = 256 << 20
 _KEEPALIVE_MS = 20_000
+_IDLE_MS = 300_000
+_MAX_STREAMS = 4_096  # calls at once over one connection
 
 Context = aio.ServicerContext[Any, Any]
 Q = TypeVar("Q")
@@ -52,32 +62,26 @@ R = TypeVar("R")
 class GrpcServer:
     """Serves the API, health and reflection on one address."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
+    def __init__(
+        self, node: NodeServices, watch: Watch, admission: Admission, limits: Limits
+    ) -> None:
         self._node = node
-        self._service = WorkflowService(node, watch)
+        self._limits = limits
+        self._service = WorkflowService(node, watch, admission)
         self._health = aio_health.HealthServicer()
         self._server: aio.Server | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        server = aio.server(
-            options=[
-                # Otherwise a second process would share the port in silence.
-                ("grpc.so_reuseport", 0),
-                (
-                    "grpc.max_receive_message_length",
-                    self._node.config.limits.request_body_bytes,
-                ),
-                ("grpc.max_send_message_length", _MAX_SEND_BYTES),
-                # A worker whose machine is gone would otherwise hold its polls for hours.
-                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
-            ]
+        server = aio.server(options=_options(self._limits))
+        handler = generic_handler(
+            _SERVICE, self._service, body_timeout_ms=self._limits.body_timeout_ms
         )
-        server.add_generic_rpc_handlers((generic_handler(_SERVICE, self._service),))
+        server.add_generic_rpc_handlers((handler,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
+        reflected = _Reflection(names, self._node.tokens)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             if self._node.tls is None:
@@ -101,8 +105,29 @@ class GrpcServer:
             return
         await self._health.enter_graceful_shutdown()
         stopping = asyncio.create_task(self._server.stop(grace=1.0))
-        self._service.end_polls()
+        ended = Unavailable("this node is shutting down", retry_after_ms=100)
+        self._node.tokens.calls.end(lambda _caller: ended)
         await stopping
+
+
+def _options(limits: Limits) -> list[tuple[str, int]]:
+    return [
+        # Otherwise a second process would share the port in silence.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", limits.request_body_bytes),
+        ("grpc.max_send_message_length", _MAX_SEND_BYTES),
+        ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.absolute_max_metadata_size", limits.header_bytes),
+        # A worker whose machine is gone would otherwise hold its polls for hours.
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS // 2),
+        # Who connects and is silent goes, so that others find a place.
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", limits.head_timeout_ms),
+        ("grpc.http2.settings_timeout", limits.head_timeout_ms),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
+        ("grpc.max_concurrent_streams", _MAX_STREAMS),
+    ]
 
 
 def answering(
@@ -115,11 +140,20 @@ def answering(
     async def answer(self: WorkflowService, request: Q, context: Context) -> R:
         begun = time.perf_counter()
         error: ApiError | None = None
+        actor = ""
         try:
-            self.node.tokens.scope(_authorization(context)).permit(operation)
+            tokens = self.node.tokens
+            caller = tokens.bearer(_authorization(context))
+            actor = caller.actor
+            caller.permit(operation)
             if isinstance(request, ApiError):
                 raise request
-            return await call(self, request, context)
+            seen = self.seen_by(caller, _address(context))
+            seen.admit(operation, request, context)
+            response = await call(seen, request, context)
+            if not OPERATIONS[operation].changes:
+                tokens.check(caller)  # who lost it meanwhile sees nothing any more
+            return response
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
             if error is None:
@@ -128,6 +162,7 @@ def answering(
         finally:
             code = "OK" if error is None else error.situation.code.name
             self.node.metrics.request(operation, code, time.perf_counter() - begun)
+            self.admission.refusals.note(operation, error, _address(context), actor=actor)
         await refuse(context, error)
         raise AssertionError("abort raises")
 
@@ -151,19 +186,21 @@ async def refuse(context: Context, error: ApiError) -> None:
 
 
 class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
-    """One method a call: read the message, run the handler, write the answer."""
+    """One method a call: read the message, run the handler, write the answer. Each call has the
+    service as its caller sees it."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
+    def __init__(self, node: NodeServices, watch: Watch, admission: Admission) -> None:
         self.node = node
+        self.admission = admission
+        self._caller = node.tokens.anybody
         self._watch = watch
         self._streams = WorkerStreams(node)
-        self._polls: set[asyncio.Task[Any]] = set()
-        self._stopping = False
 
-    def end_polls(self) -> None:
-        self._stopping = True
-        for poll in self._polls:
-            poll.cancel()
+    def seen_by(self, caller: Caller, address: str) -> WorkflowService:
+        seen = copy.copy(self)
+        seen.node = signed(self.node, caller, address)
+        seen._caller = caller
+        return seen
 
     # ---- activity tasks -------------------------------------------------------------------------
 
@@ -273,7 +310,8 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         workflow_id, run_id = run_of(request)
         namespace = self._namespace(request, context)
         found = await runs.describe(self.node, namespace, workflow_id, run_id)
-        return answers.described(found)
+        response = answers.described(found)
+        return response if self._caller.sees_payloads else answers.hidden(response)
 
     @answering
     async def ListWorkflows(
@@ -287,6 +325,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     async def GetHistory(
         self, request: pb.GetHistoryRequest, context: Context
     ) -> pb.GetHistoryResponse:
+        self._caller.may_see_payloads()
         wanted = messages.history(request, self._namespace(request, context))
         page = await self._tracked(
             runs.history(
@@ -324,10 +363,56 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return pb.UpdateNamespaceResponse()
 
     @answering
+    async def SetNamespaceQuota(
+        self, request: pb.SetNamespaceQuotaRequest, context: Context
+    ) -> pb.SetNamespaceQuotaResponse:
+        await admin.change_namespace(self.node, messages.set_quota(request))
+        return pb.SetNamespaceQuotaResponse()
+
+    @answering
     async def ListNamespaces(
         self, request: pb.ListNamespacesRequest, context: Context
     ) -> pb.ListNamespacesResponse:
         return answers.namespaces(await admin.namespaces(self.node))
+
+    # ---- tokens and the audit log ---------------------------------------------------------------
+
+    @answering
+    async def MintToken(
+        self, request: pb.MintTokenRequest, context: Context
+    ) -> pb.MintTokenResponse:
+        minted = await access.mint(
+            self.node,
+            name=check_id("name", request.name),
+            role=messages.role(request),
+            namespaces=tuple(dict.fromkeys(request.namespaces)),
+            sees_payloads=request.sees_payloads,
+            lifetime_ms=number("lifetime_ms", request.lifetime_ms),
+            request_id=request_id(request),
+        )
+        return answers.minted(minted)
+
+    @answering
+    async def ListTokens(
+        self, request: pb.ListTokensRequest, context: Context
+    ) -> pb.ListTokensResponse:
+        found, status = await access.tokens(self.node), self.node.tokens.status
+        return pb.ListTokensResponse(tokens=[answers.token(each, status(each)) for each in found])
+
+    @answering
+    async def RevokeToken(
+        self, request: pb.RevokeTokenRequest, context: Context
+    ) -> pb.RevokeTokenResponse:
+        token_id = access.id_of(request.id)
+        reached = await access.revoke(self.node, token_id, request_id(request))
+        return pb.RevokeTokenResponse(applied_by=reached.applied_by, not_yet=reached.not_yet)
+
+    @answering
+    async def ListAudit(
+        self, request: pb.ListAuditRequest, context: Context
+    ) -> pb.ListAuditResponse:
+        wanted = messages.audit_filter(request)
+        return answers.audit_page(await access.audit_log(self.node, wanted))
 
     # ---- workflow tasks -------------------------------------------------------------------------
 
@@ -372,15 +457,18 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         def namespace_of(message: Any) -> str:
             return self._namespace(message, context)
 
-        await self._tracked(self._streams.serve(request, context.write, namespace_of))
+        await self._tracked(self._streams.serve(self.node, request, context.write, namespace_of))
 
     # ---- shared ---------------------------------------------------------------------------------
 
+    def admit(self, operation: str, request: Any, context: Context) -> None:
+        named = hasattr(request, "namespace")
+        namespace = self._namespace(request, context) if named else ""
+        self.admission.admit(operation, actor=self._caller.actor, namespace=namespace)
+
     def _namespace(self, request: Any, context: Context) -> str:
         sent = _metadata(context)
-        named = request.namespace or sent.get(NAMESPACE_HEADER.lower(), "")
-        scope = self.node.tokens.scope(_authorization(context))
-        return scope.within(check_id(NAMESPACE_HEADER, named) if named else "")
+        return self._caller.within(request.namespace or sent.get(NAMESPACE_HEADER.lower(), ""))
 
     def _patience_ms(self, context: Context, most: int) -> int:
         remaining = context.time_remaining()
@@ -389,7 +477,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
         return max(0, min(most, int(remaining * 1_000) - _DEADLINE_MARGIN_MS))
 
     async def _wait(
-        self, poll: Poll, ask: Callable[..., Awaitable[Sequence[Any]]], context: Context
+        self, poll: Poll, ask: Callable[..., Coroutine[Any, Any, Sequence[Any]]], context: Context
     ) -> Sequence[Any]:
         """Park a poll until the caller's deadline is near."""
         patience_ms = self._patience_ms(context, MAX_GRPC_POLL_MS)
@@ -404,20 +492,39 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
             self.node.dispatch.return_task(task.namespace, task.workflow_id, task.token)
         return False
 
-    async def _tracked(self, waiting: Awaitable[R]) -> R:
-        """Await what may take long; a node that stops ends it."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._polls.add(task)
-        try:
+    async def _tracked(self, waiting: Coroutine[Any, Any, R]) -> R:
+        """Await what may take long: it ends with the node, or with the caller's token."""
+        with (
+            closing(waiting),
+            self.admission.polling(self._caller.actor),
+            self.node.tokens.calls.waits(self._caller),
+        ):
             return await waiting
-        except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-            task.uncancel()
-            raise Unavailable("this node is shutting down", retry_after_ms=100) from None
-        finally:
-            self._polls.discard(task)
+
+
+class _Reflection(aio_reflection.ReflectionServicer):  # type: ignore[misc]
+    """For whoever has any token."""
+
+    def __init__(self, names: Sequence[str], tokens: Tokens) -> None:
+        super().__init__(names)
+        self._tokens = tokens
+
+    async def ServerReflectionInfo(
+        self, request_iterator: AsyncIterator[Any], context: Context
+    ) -> AsyncIterator[Any]:
+        try:
+            self._tokens.bearer(_authorization(context)).permit("Reflect")
+        except ApiError as error:
+            await refuse(context, error)
+        async for answer in super().ServerReflectionInfo(request_iterator, context):
+            yield answer
+
+
+def _address(context: Context) -> str:
+    """The host of `ipv4:host:port` or `ipv6:[host]:port`."""
+    kind, _, rest = (context.peer() or "").partition(":")
+    host = rest.rpartition(":")[0] if kind in ("ipv4", "ipv6") else rest
+    return unquote(host).strip("[]")
 
 
 def _authorization(context: Context) -> str:

@@ -1,15 +1,15 @@
 """The HTTP side: one function between the socket and the routes, and no more.
 
-Bodies are bounded and never decompressed. A caller that hangs up cancels its call, so that a task
-it would have got goes to somebody else.
+Bodies are bounded, in size and in time, and never decompressed. A caller that hangs up cancels its
+call, so that a task it would have got goes to somebody else.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import structlog
@@ -17,29 +17,34 @@ from aiohttp import HttpVersion11, web
 from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDict
 
-from raftflow.cluster.api import json_routes
+from raftflow.cluster.api import json_routes, sessions
+from raftflow.cluster.api.admission import Admission
+from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
+from raftflow.cluster.api.limits import over
 from raftflow.cluster.api.page import Page
+from raftflow.cluster.api.permissions import OPERATIONS
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ApiError, internal, of_exception
+from raftflow.cluster.api.validation import Fields, parse_object
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.config import Limits
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
 from raftflow.cluster.listener import BACKLOG, TlsListener, bound
 from raftflow.cluster.tls import Credentials
+from raftflow.engine.ids import DEFAULT_NAMESPACE
 
 log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
-# A poll names up to a thousand types in its query.
-_MAX_LINE_BYTES = 64 << 10
-_LINGER_S = 2.0
 _HANDSHAKE_S = 5.0
 _MAX_HANDSHAKES = 512
-_SILENT = logging.getLogger("raftflow.api.aiohttp")
-_SILENT.setLevel(logging.CRITICAL)
-_CORS_HEADERS = "Authorization, Content-Type, X-Workflowd-Namespace, traceparent, tracestate"
+_CORS_HEADERS = (
+    f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
+)
 _CORS_EXPOSED = "X-Workflowd-Applied-Index, Retry-After"
 
 
@@ -54,34 +59,33 @@ class NotAllowed(ApiError):
 class Unread(ApiError):
     """The body is not read to its end, and the connection ends with the answer."""
 
+    @classmethod
+    def of(cls, error: ApiError) -> Unread:
+        return cls(error.reason, error.message, **error.details)
+
 
 class HttpServer:
     """Serves the JSON API and the page on one address."""
 
-    def __init__(self, node: NodeServices, watch: Watch) -> None:
+    def __init__(
+        self, node: NodeServices, watch: Watch, admission: Admission, limits: Limits
+    ) -> None:
         self._node = node
         self._watch = watch
+        self._admission = admission
+        self._limits = limits
         self._page = Page()
-        self._limit = node.config.limits.request_body_bytes
         self._server: asyncio.Server | TlsListener | None = None
         self._web: web.Server | None = None
         self._stopping = False
-        self._polls: set[asyncio.Task[Any]] = set()
 
     async def start(self, host: str, port: int) -> None:
         self._web = ConnectionServer(
             self._serve,
+            limits=self._limits,
+            refused=partial(self._admission.refusals.note, ""),
             request_factory=self._request,
             handler_cancellation=True,
-            access_log=None,
-            # A traceback for each broken request line would let anybody fill the log; what our
-            # own code raises is logged below.
-            logger=_SILENT,
-            auto_decompress=False,
-            max_line_size=_MAX_LINE_BYTES,
-            keepalive_timeout=75.0,
-            # A body that was refused unread: time for its sender to read why, and no more.
-            lingering_time=_LINGER_S,
         )
         self._server = await listen(self._web, host, port, "http", self._node.tls)
 
@@ -96,8 +100,7 @@ class HttpServer:
         self._stopping = True
         if self._server is not None:
             self._server.close()
-        for poll in self._polls:
-            poll.cancel()
+        self._node.tokens.calls.end(lambda _caller: self._going())
         if self._web is not None:
             await self._web.shutdown(timeout=2.0)
 
@@ -111,13 +114,20 @@ class HttpServer:
     ) -> web.BaseRequest:
         loop = asyncio.get_running_loop()
         return web.BaseRequest(
-            message, payload, protocol, writer, task, loop, client_max_size=self._limit
+            message,
+            payload,
+            protocol,
+            writer,
+            task,
+            loop,
+            client_max_size=self._limits.request_body_bytes,
         )
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         begun = time.perf_counter()
         raw_path, _, query = _origin_form(http.raw_path).partition("?")
         name = "Page"
+        caller: Caller | None = None
         error: ApiError | None = None
         try:
             if raw_path.startswith("/api/"):
@@ -126,8 +136,9 @@ class HttpServer:
                     return self._preflight(http, methods)
                 route = _route(http, methods)
                 name = route.name
-                answer = await self._call(http, route, path_id, query)
-                response = await self._answered(http, answer)
+                caller = self._identify(http, name)
+                caller, answer = await self._call(http, route, caller, path_id, query)
+                response = await self._answered(http, answer, caller)
             else:
                 response = self._static(http, raw_path)
         except asyncio.CancelledError:
@@ -148,57 +159,108 @@ class HttpServer:
             self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
+        actor = "" if caller is None else caller.actor
+        self._admission.refusals.note(name, error, http.remote or "", actor=actor)
         self._allow(http, response)
         return response
 
-    async def _call(self, http: web.BaseRequest, route: Route, path_id: str, query: str) -> Answer:
+    def _identify(self, http: web.BaseRequest, operation: str) -> Caller:
         if self._stopping:
             raise self._going()
-        namespace = self._node.tokens.identify(http.headers, route.name)
-        body = b"" if route.body is None else await self._body(http)
-        request = Request(
-            self._node, self._watch, route, namespace, path_id, query, http.headers, body
+        return sessions.identify(
+            http, self._node.tokens, operation, is_ours=lambda origin: self._is_ours(http, origin)
         )
-        if not route.polls:
-            return await route.handler(request)
-        task = asyncio.current_task()
-        assert task is not None
-        self._polls.add(task)
-        try:
+
+    async def _call(
+        self, http: web.BaseRequest, route: Route, caller: Caller, path_id: str, query: str
+    ) -> tuple[Caller, Answer]:
+        tokens = self._node.tokens
+        namespace = DEFAULT_NAMESPACE
+        if route.namespaced:
+            namespace = caller.within(http.headers.get(NAMESPACE_HEADER, ""))
+        self._admission.admit(
+            route.name, actor=caller.actor, namespace=namespace if route.namespaced else ""
+        )
+        body = b"" if route.body is None else await self._body(http)
+        if route.name == "CreateSession":
+            caller = self._log_in(http, route, body)
+        node = signed(self._node, caller, http.remote or "")
+        request = Request(
+            node,
+            self._watch,
+            route,
+            caller,
+            namespace,
+            path_id,
+            query,
+            http.headers,
+            body,
+            http.secure,
+        )
+        if route.polls:
+            with self._admission.polling(caller.actor), tokens.calls.waits(caller):
+                answer = await route.handler(request)
+        else:
             answer = await route.handler(request)
-        finally:
-            self._polls.discard(task)
-        return answer
+        if not OPERATIONS[route.name].changes:
+            tokens.check(caller)  # who lost it meanwhile sees nothing any more
+        return caller, answer
+
+    def _log_in(self, http: web.BaseRequest, route: Route, body: bytes) -> Caller:
+        assert route.body is not None
+        token = Fields(parse_object(body), route.body.names).text("token")
+        return sessions.log_in(
+            http, self._node.tokens, token, is_ours=lambda origin: self._is_ours(http, origin)
+        )
 
     async def _body(self, http: web.BaseRequest) -> bytes:
         if http.content_type != _JSON:
             raise ApiError("NOT_JSON", f"the body must be {_JSON}, not {http.content_type}")
         if http.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ApiError("NOT_JSON", "compressed bodies are not taken")
-        too_large = Unread("BODY_TOO_LARGE", f"the body is over the limit of {self._limit} bytes")
-        if http.content_length is not None and http.content_length > self._limit:
-            raise too_large
+        if (
+            http.content_length is not None
+            and http.content_length > self._limits.request_body_bytes
+        ):
+            raise self._too_large(f"the body has {http.content_length} bytes")
         if http.headers.get("Expect", "").lower() == "100-continue":
             await self._continue(http)
         try:
-            return await http.read()
+            async with asyncio.timeout(self._limits.body_timeout_ms / 1_000):
+                return await http.read()
+        except TimeoutError:
+            late = over(
+                "REQUEST_TIMEOUT",
+                "the body did not arrive in time",
+                limit="limits.body_timeout_ms",
+                value=self._limits.body_timeout_ms,
+            )
+            raise Unread.of(late) from None
         except web.HTTPRequestEntityTooLarge:
-            raise too_large from None
+            raise self._too_large("the body is too large") from None
         except BrokenBody as broken:
             raise Unread("MALFORMED", f"the body breaks off: {broken}") from None
+
+    def _too_large(self, what: str) -> Unread:
+        most = self._limits.request_body_bytes
+        return Unread.of(
+            over("BODY_TOO_LARGE", what, limit="limits.request_body_bytes", value=most)
+        )
 
     async def _continue(self, http: web.BaseRequest) -> None:
         if http.version == HttpVersion11:
             await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             http.writer.output_size = 0
 
-    async def _answered(self, http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    async def _answered(
+        self, http: web.BaseRequest, answer: Answer, caller: Caller
+    ) -> web.StreamResponse:
         headers = CIMultiDict(answer.headers or {})
         if answer.stream is not None:
             streamed = web.StreamResponse(status=answer.status, headers=headers)
             self._allow(http, streamed)
             await streamed.prepare(http)
-            await _send(http, streamed, answer.stream)
+            await _send(http, streamed, self._guarded(answer.stream, caller))
             return streamed
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
@@ -207,6 +269,11 @@ class HttpServer:
             return await self._hand_out(http, answer, headers)
         content = await encode_answer(answer.body)
         return web.Response(status=answer.status, headers=headers, body=content)
+
+    async def _guarded(self, pieces: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
+        async for piece in pieces:
+            self._node.tokens.check(caller)
+            yield piece
 
     async def _hand_out(
         self, http: web.BaseRequest, answer: Answer, headers: CIMultiDict[str]
@@ -272,12 +339,22 @@ class HttpServer:
         if origin is None or response.prepared:
             return
         response.headers["Vary"] = "Origin"
+        if self._is_members(http, origin):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Allow-Credentials"] = "true"
+            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+
+    def _is_members(self, http: web.BaseRequest, origin: str) -> bool:
+        """Whether it is a page of a member of the cluster."""
         members = self._node.consensus.peers().values()
         named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
         scheme = self._node.config.http_scheme
-        if any(member.http and named == f"{scheme}://{member.http}" for member in members):
-            response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
+        return any(member.http and named == f"{scheme}://{member.http}" for member in members)
+
+    def _is_ours(self, http: web.BaseRequest, origin: str) -> bool:
+        """A page that came from this very address, or from another member."""
+        scheme = self._node.config.http_scheme
+        return origin == f"{scheme}://{http.host}" or self._is_members(http, origin)
 
 
 async def listen(
@@ -313,8 +390,10 @@ async def _send(
     try:
         async for piece in pieces:
             await response.write(piece)
-    except (HistoryDamaged, OSError) as error:
-        log.warning("stream_broken_off", path=http.raw_path, error=str(error))
+    except (HistoryDamaged, ApiError, OSError) as error:
+        # Without the query: what somebody put there by mistake, such as a token, is for no log.
+        path = http.raw_path.partition("?")[0]
+        log.warning("stream_broken_off", path=path, error=str(error))
         if http.transport is not None:
             http.transport.abort()
         raise ConnectionResetError from error

@@ -12,14 +12,13 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import node, runs, steering, tasks
+from raftflow.cluster.api.routes import access, node, runs, steering, tasks
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
 
 async def describe_api(request: Request) -> Answer:
-    """Needs no token, like health: it says nothing that the documentation does not, and tools ask
-    for it before they know whom to be."""
+    """This document, for whoever has any token."""
     request.query()
     return Answer(200, _document())
 
@@ -38,10 +37,18 @@ PATHS: Mapping[str, Methods] = {
     "/api/activity-tasks/complete": {"POST": tasks.COMPLETE_ACTIVITY},
     "/api/activity-tasks/heartbeat": {"POST": tasks.HEARTBEAT},
     "/api/namespaces": {"GET": node.LIST_NAMESPACES, "POST": node.CREATE_NAMESPACE},
+    "/api/tokens": {"GET": access.LIST, "POST": access.MINT},
+    "/api/session": {
+        "GET": access.DESCRIBE_SESSION,
+        "POST": access.CREATE_SESSION,
+        "DELETE": access.END_SESSION,
+    },
+    "/api/audit": {"GET": access.LIST_AUDIT},
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
     "/api/cluster": {"GET": node.CLUSTER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
+    "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",
@@ -65,7 +72,11 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "pause": {"POST": steering.PAUSE},
         "unpause": {"POST": steering.UNPAUSE},
     },
-    "/api/namespaces": {"": {"PUT": node.UPDATE_NAMESPACE}},
+    "/api/namespaces": {
+        "": {"PUT": node.UPDATE_NAMESPACE},
+        "quota": {"PUT": node.SET_QUOTA},
+    },
+    "/api/tokens": {"": {"DELETE": access.REVOKE}},
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
 }
 

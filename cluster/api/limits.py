@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.ids import id_problem
@@ -12,6 +13,7 @@ MAX_LIST_LIMIT = 1_000
 DEFAULT_LIST_LIMIT = 200
 MAX_HISTORY_LIMIT = 1_000
 MAX_OFFSET = 10_000  # deeper pages go by cursor
+MAX_PLACE = (1 << 62) - 1  # in the audit log
 # All open steps (2,000) taken back, as many begun, and markers. All else waits while they apply.
 MAX_COMMANDS = 5_000
 MAX_NAMES = 1_000  # types or activities of one poll or registration
@@ -22,6 +24,14 @@ MAX_GRPC_POLL_MS = 600_000  # a gRPC caller says itself how long it waits
 MAX_SENTENCE_BYTES = 64 << 10  # error texts and reasons
 
 _POLL_REQUEST = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def over(reason: str, what: str, *, limit: str, value: int, **details: Any) -> ApiError:
+    """The refusal of what is over a limit of the configuration: which, what it is, what raises
+    it."""
+    flag = "--" + limit.replace(".", "-").replace("_", "-")
+    message = f"{what}; the limit is {value} ({flag} of `raftflow serve` changes it)"
+    return ApiError(reason, message, limit=limit, value=value, **details)
 
 
 def check_id(field: str, value: str) -> str:
@@ -50,7 +60,12 @@ def check_poll_request(value: str) -> str:
 
 def check_payload(field: str, data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise ApiError("PAYLOAD_TOO_LARGE", f"{field} has {len(data)} bytes, the limit is {limit}")
+        raise ApiError(
+            "PAYLOAD_TOO_LARGE",
+            f"{field} has {len(data)} bytes, the limit is {limit}",
+            limit="limits.payload_bytes",
+            value=limit,
+        )
     return data
 
 

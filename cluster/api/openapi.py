@@ -7,19 +7,22 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from raftflow.cluster.api.auth import NAMESPACE_HEADER, OPEN
+from raftflow.cluster.api.auth import NAMESPACE_HEADER
+from raftflow.cluster.api.permissions import OPEN, OPERATIONS
+from raftflow.cluster.api.routes.node import BACKUP_HEADER
 from raftflow.cluster.api.routes.request import ATTRIBUTE_FILTERS, Methods, Route
 from raftflow.cluster.api.schema import OPTIONAL_ID, TEXT, Object, Schema, ref
+from raftflow.cluster.api.sessions import COOKIE
 from raftflow.cluster.api.shapes import SHAPES
 from raftflow.cluster.api.status import TABLE
 
 # What any call may hear, whichever it is.
 _ALWAYS = ("MALFORMED", "UNKNOWN_FIELD", "INVALID_FIELD", "UNAVAILABLE", "INTERNAL")
-_WITH_BODY = ("NOT_JSON", "BODY_TOO_LARGE", "PAYLOAD_TOO_LARGE")
+_WITH_BODY = ("NOT_JSON", "BODY_TOO_LARGE", "PAYLOAD_TOO_LARGE", "REQUEST_TIMEOUT")
 _CHANGING = ("OVERLOADED", "MAYBE_APPLIED", "FEATURE_UNAVAILABLE")
 _STATUS_TEXTS = {200: "Done.", 201: "Made.", 204: "Nothing came in time.", 503: "Not now."}
 # These look at this node alone.
-_LOCAL = frozenset({"Health", "Ready", "DescribeCluster", "DescribeApi"})
+_LOCAL = frozenset({"Health", "Ready", "DescribeCluster", "DescribeApi", "DescribeSession"})
 _RETRY_AFTER = {
     "description": "Seconds to wait before asking again.",
     "schema": {"type": "integer", "minimum": 1},
@@ -40,10 +43,13 @@ def document(paths: Iterable[tuple[str, Methods]]) -> dict[str, Any]:
         "paths": described,
         "components": {
             "schemas": dict(SHAPES),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+            },
         },
-        # Either, as the node is set up: tokens are asked for where it has an auth_token_file.
-        "security": [{}, {"token": []}],
+        # Any, as the node is set up: who calls is asked where auth is on.
+        "security": [{}, {"token": []}, {"session": []}],
     }
 
 
@@ -86,7 +92,7 @@ def _operation(method: str, path: str, route: Route) -> dict[str, Any]:
         "parameters": [*_query(route.query), *_headers(route)],
         "responses": _responses(route, changing=method != "GET"),
     }
-    if route.name in OPEN:
+    if OPERATIONS[route.name] is OPEN:
         shown["security"] = []
     if route.body is not None:
         shown["requestBody"] = {
@@ -135,6 +141,11 @@ def _answer(route: Route, status: int, shape: Schema | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"description": _STATUS_TEXTS[status]}
     if shape is not None:
         shown["content"] = {"application/json": {"schema": shape}}
+    if route.name == "TakeBackup" and status == 200:
+        shown["content"] = {"application/octet-stream": {}}
+        shown["headers"] = {
+            BACKUP_HEADER: {"description": "Its manifest, as JSON.", "schema": {"type": "string"}}
+        }
     if route.name == "GetHistory" and status == 200:
         shown["content"]["application/octet-stream"] = {}
     if route.name == "ListWorkflows":
@@ -153,7 +164,7 @@ def _refusals(route: Route, changing: bool) -> Mapping[int, set[str]]:
         reasons |= {*_ALWAYS}
     if route.namespaced:
         reasons.add("NAMESPACE_NOT_FOUND")
-    if route.name not in OPEN:
+    if OPERATIONS[route.name] is not OPEN:
         reasons |= {"UNAUTHENTICATED", "PERMISSION_DENIED"}
     if changing:
         reasons |= {*_CHANGING}

@@ -7,6 +7,7 @@ import binascii
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.status import ApiError
 
 _EPOCH = datetime(1970, 1, 1)
@@ -19,6 +20,25 @@ def put_payload(target: dict[str, Any], field: str, data: bytes) -> None:
         target[field] = data.decode("utf-8")
     except UnicodeDecodeError:
         target[field + "_base64"] = base64.b64encode(data).decode("ascii")
+
+
+# Fields that put_payload sets, wherever somebody only looks.
+_PAYLOADS = ("input", "output", "payload", "data")
+
+
+def hidden(view: dict[str, Any]) -> dict[str, Any]:
+    """The same, for who does not see payloads. What people named themselves (attributes, memos) is
+    no payload."""
+    shown: dict[str, Any] = {}
+    for name, value in view.items():
+        if isinstance(value, Rows):
+            shown[name] = value.then(hidden)
+        elif name.removesuffix("_base64") in _PAYLOADS:
+            shown[name.removesuffix("_base64")] = None
+            shown["payload_hidden"] = True
+        else:
+            shown[name] = value
+    return shown
 
 
 def take_payload(source: dict[str, Any], field: str, *, path: str = "") -> bytes | None:

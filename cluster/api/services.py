@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
-from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
@@ -84,7 +85,14 @@ class Replica(Protocol):
     def catalog(self) -> Catalog: ...
 
     @property
+    def time_ms(self) -> int: ...
+
+    @property
     def snapshot_age_seconds(self) -> float: ...
+
+    async def wait_applied(self, index: int, *, timeout_ms: int) -> None:
+        """Raises TimeoutError."""
+        ...
 
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None: ...
 
@@ -114,6 +122,8 @@ class Store(Protocol):
     async def events(self, run: RunKey, *, start: int, limit: int) -> Sequence[bytes]:
         """Framed records from event ``start`` on, verified. Raises HistoryDamaged."""
         ...
+
+    async def audit_log(self, wanted: AuditFilter) -> AuditPage: ...
 
     async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
         """Runs by status."""
@@ -147,7 +157,7 @@ class Members(Protocol):
     """Any node's way to change who belongs to the cluster; each returns the index of the entry.
     Raises MembershipRefused or Unavailable."""
 
-    async def add(self, member_id: str, raft: str) -> int: ...
+    async def add(self, member_id: str, raft: str, *, api: bool = False) -> int: ...
 
     async def remove(self, member_id: str) -> int: ...
 
@@ -155,6 +165,12 @@ class Members(Protocol):
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
+
+
+class Backups(Protocol):
+    async def take(self, *, feature_level: int) -> Taken:
+        """Raises Overloaded or Unavailable."""
+        ...
 
 
 class Clock(Protocol):
@@ -184,6 +200,7 @@ class NodeServices:
     members: Members
     digests: Digests
     checks: Checks
+    backups: Backups
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

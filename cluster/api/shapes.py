@@ -20,6 +20,7 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import TABLE
+from raftflow.engine.commands import Role
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
 from raftflow.engine.state import RunStatus, StepKind, StepStatus
 
@@ -27,7 +28,20 @@ _ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
-_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "removed"]}
+_MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "api", "removed"]}
+
+_ROLE: Schema = {"type": "string", "enum": [role.name.lower() for role in Role]}
+_AUTH: Schema = {"type": "string", "enum": ["on", "off"]}
+_TOKEN = {
+    "id": TEXT,
+    "name": TEXT,
+    "role": _ROLE,
+    "namespaces": array(TEXT),
+    "sees_payloads": FLAG,
+    "created_at": TIME,
+    "status": {"type": "string", "enum": ["good", "revoked", "expired", "over"]},
+}
+_TOKEN_TIMES = {"expires_at": TIME, "revoked_at": TIME, "parent": TEXT}
 
 
 def _shape(required: Mapping[str, Schema], **optional: Schema) -> Schema:
@@ -219,8 +233,57 @@ SHAPES: Mapping[str, Schema] = {
     "DecisionCompleted": _said("completed", {"activity_tasks": array(ref("ActivityTask"))}),
     "ActivityCompleted": _said("completed", {"workflow_task": ref("WorkflowTask")}),
     "Extended": _said("extended"),
-    "Namespace": _shape({"name": ID, "retention_ms": COUNT}, created_at=TIME),
+    "Namespace": _shape(
+        {"name": ID, "retention_ms": COUNT},
+        created_at=TIME,
+        max_open_runs=COUNT,
+        starts_per_second=COUNT,
+    ),
+    "Quota": _shape({"name": ID, "max_open_runs": COUNT, "starts_per_second": COUNT}),
     "Namespaces": _shape({"namespaces": array(ref("Namespace"))}),
+    "Token": _shape(_TOKEN, **_TOKEN_TIMES),
+    "MintedToken": _shape(
+        {"token": TEXT, **_TOKEN, "not_yet": array(TEXT)},
+        **_TOKEN_TIMES,
+    ),
+    "Tokens": _shape({"tokens": array(ref("Token"))}),
+    "TokenRevoked": _shape(
+        {
+            "id": TEXT,
+            "status": {"type": "string", "enum": ["revoked"]},
+            "applied_by": array(TEXT),
+            "not_yet": array(TEXT),
+        }
+    ),
+    "Session": _shape(
+        {
+            "auth": _AUTH,
+            "actor": TEXT,
+            "role": _ROLE,
+            "namespaces": array(TEXT),
+            "sees_payloads": FLAG,
+            "session": FLAG,
+        },
+        expires_at=TIME,
+    ),
+    "AuditEntry": _shape(
+        {
+            "id": TEXT,
+            "at": TIME,
+            "actor": TEXT,
+            "role": _ROLE,
+            "node": TEXT,
+            "address": TEXT,
+            "call": TEXT,
+            "outcome": TEXT,
+        },
+        token_id=TEXT,
+        namespace=TEXT,
+        target=TEXT,
+        run_id=TEXT,
+        detail=TEXT,
+    ),
+    "AuditPage": _shape({"entries": array(ref("AuditEntry"))}, next_cursor=TEXT),
     "Health": _shape(
         {
             "status": TEXT,
@@ -248,6 +311,7 @@ SHAPES: Mapping[str, Schema] = {
             "node": TEXT,
             "leader": _OPTIONAL_TEXT,
             "term": COUNT,
+            "auth": _AUTH,
             "feature_level": COUNT,
             "configuration_index": COUNT,
             "nodes": array(ref("Node")),
@@ -274,6 +338,7 @@ SHAPES: Mapping[str, Schema] = {
         snapshot_age_seconds={"type": ["number", "null"]},
         disk_free_bytes=_OPTIONAL_COUNT,
         version=_OPTIONAL_TEXT,
+        uptime_seconds={"type": ["number", "null"]},
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
         clock_skew_ms={"type": ["integer", "null"]},
@@ -283,6 +348,11 @@ SHAPES: Mapping[str, Schema] = {
             "description": "What its background checks looked at, and the first that do not hold.",
         },
         repair={"type": ["string", "null"], "description": "What it lacks after damage, and why."},
+        auth={
+            "type": ["string", "null"],
+            "enum": ["on", "off", "exposed", None],
+            "description": "Whether it asks for tokens; `exposed`: no, and others reach it.",
+        },
         no_vote={
             "type": ["string", "null"],
             "description": "Why it counts in no majority at present.",

@@ -37,6 +37,8 @@ TABLE: dict[str, Situation] = {
     "NOT_JSON": Situation(415, _C.INVALID_ARGUMENT),
     "PAYLOAD_TOO_LARGE": Situation(413, _C.INVALID_ARGUMENT),
     "BODY_TOO_LARGE": Situation(413, _C.INVALID_ARGUMENT),
+    "HEADERS_TOO_LARGE": Situation(431, _C.INVALID_ARGUMENT),
+    "REQUEST_TIMEOUT": Situation(408, _C.DEADLINE_EXCEEDED),
     "ROUTE_NOT_FOUND": Situation(404, _C.UNIMPLEMENTED),
     "METHOD_NOT_ALLOWED": Situation(405, _C.UNIMPLEMENTED),
     "UNAUTHENTICATED": Situation(401, _C.UNAUTHENTICATED),
@@ -44,6 +46,7 @@ TABLE: dict[str, Situation] = {
     # What the engine refused.
     "NAMESPACE_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "NAMESPACE_EXISTS": Situation(409, _C.ALREADY_EXISTS),
+    "TOKEN_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "WORKFLOW_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "TYPE_NOT_REGISTERED": Situation(400, _C.INVALID_ARGUMENT),
     "WORKFLOW_ID_IN_USE": Situation(409, _C.ALREADY_EXISTS),
@@ -65,6 +68,10 @@ TABLE: dict[str, Situation] = {
     "FEATURE_UNAVAILABLE": Situation(409, _C.FAILED_PRECONDITION),
     "HISTORY_DAMAGED": Situation(500, _C.DATA_LOSS),
     "OVERLOADED": Situation(429, _C.RESOURCE_EXHAUSTED),
+    "RATE_LIMITED": Situation(429, _C.RESOURCE_EXHAUSTED),
+    "TOO_MANY_POLLS": Situation(429, _C.RESOURCE_EXHAUSTED),
+    "QUOTA_EXCEEDED": Situation(429, _C.RESOURCE_EXHAUSTED),
+    "TOO_MANY_CONNECTIONS": Situation(503, _C.UNAVAILABLE),
     "UNAVAILABLE": Situation(503, _C.UNAVAILABLE),
     "MAYBE_APPLIED": Situation(503, _C.UNAVAILABLE),
     "INTERNAL": Situation(500, _C.INTERNAL),
@@ -102,6 +109,13 @@ def of_rejection(rejection: Rejection) -> ApiError:
         details["run_id"] = rejection.run_id
     if rejection.reason is Reason.LEASE_LOST:
         details["cancelled"] = rejection.cancelled
+    if rejection.reason is Reason.QUOTA_EXCEEDED:
+        details |= {
+            "limit": rejection.limit,
+            "value": rejection.value,
+            "retry_after_ms": rejection.retry_after_ms,
+            "maybe_applied": False,
+        }
     return ApiError(rejection.reason.value, rejection.message, **details)
 
 

@@ -8,17 +8,21 @@ from functools import cache
 from typing import Any, cast
 
 from raftflow.cluster.api.attributes import show_attributes, show_memo
+from raftflow.cluster.api.auth import Caller
 from raftflow.cluster.api.encoding import Rows
+from raftflow.cluster.api.handlers.access import Reached
 from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
 from raftflow.cluster.api.payloads import put_payload, timestamp
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.store.records import unframe
 from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.engine.audit import PLACE_BITS
 from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.describe import ActivityTask, DecisionTask, OpenStep, WaitView, waiting_on
 from raftflow.engine.events import Event
 from raftflow.engine.retry import RetryPolicy
 from raftflow.engine.state import (
+    AuditRecord,
     NamespaceRecord,
     Run,
     RunStatus,
@@ -27,6 +31,7 @@ from raftflow.engine.state import (
     StepKind,
     StepStatus,
     TaskState,
+    TokenRecord,
 )
 
 
@@ -220,9 +225,85 @@ def activity_task(task: ActivityTask) -> dict[str, Any]:
 
 def namespace(record: NamespaceRecord) -> dict[str, Any]:
     view: dict[str, Any] = {"name": record.name, "retention_ms": record.retention_ms}
+    if record.max_open_runs:
+        view["max_open_runs"] = record.max_open_runs
+    if record.starts_per_second:
+        view["starts_per_second"] = record.starts_per_second
     if record.created_ms:  # nobody created `default`
         view["created_at"] = timestamp(record.created_ms)
     return view
+
+
+# ---- who calls ----------------------------------------------------------------------------------
+
+
+def caller(who: Caller, expires_ms: int, *, on: bool) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "auth": "on" if on else "off",
+        "actor": who.actor,
+        "role": who.role.name.lower(),
+        "namespaces": sorted(who.namespaces),
+        "sees_payloads": who.sees_payloads,
+        "session": bool(who.parent),
+    }
+    if expires_ms:
+        view["expires_at"] = timestamp(expires_ms)
+    return view
+
+
+def token(record: TokenRecord, status: str) -> dict[str, Any]:
+    """All but salt and digest."""
+    view: dict[str, Any] = {
+        "id": record.token_id,
+        "name": record.name,
+        "role": record.role.name.lower(),
+        "namespaces": list(record.namespaces),
+        "sees_payloads": record.sees_payloads,
+        "created_at": timestamp(record.created_ms),
+        "status": status,
+    }
+    if record.expires_ms:
+        view["expires_at"] = timestamp(record.expires_ms)
+    if record.revoked_ms:
+        view["revoked_at"] = timestamp(record.revoked_ms)
+    _texts(view, parent=record.parent)
+    return view
+
+
+def revoked(token_id: str, reached: Reached) -> dict[str, Any]:
+    return {
+        "id": token_id,
+        "status": "revoked",
+        "applied_by": list(reached.applied_by),
+        "not_yet": list(reached.not_yet),
+    }
+
+
+def audit_entry(record: AuditRecord) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "id": audit_id(record.audit_no),
+        "at": timestamp(record.time_ms),
+        "actor": record.actor,
+        "role": record.role.name.lower(),
+        "node": record.node,
+        "address": record.address,
+        "call": record.call,
+        "outcome": record.outcome,
+    }
+    _texts(
+        view,
+        token_id=record.token_id,
+        namespace=record.namespace,
+        target=record.target,
+        run_id=record.run_id,
+        detail=record.detail,
+    )
+    return view
+
+
+def audit_id(audit_no: int) -> str:
+    """Index and number: its place in the log."""
+    return f"{audit_no >> PLACE_BITS}.{audit_no & ((1 << PLACE_BITS) - 1)}"
 
 
 # ---- parts --------------------------------------------------------------------------------------

@@ -58,17 +58,20 @@ class WorkerStreams:
     """All streams of this node, and which of them has which task."""
 
     def __init__(self, node: NodeServices) -> None:
-        self._node = node
         self._holders: dict[str, _Stream] = {}
         self._ended: OrderedDict[str, bool] = OrderedDict()  # token -> cancelled
         self._calls: set[asyncio.Task[None]] = set()
         node.replica.subscribe(self._on_applied)
 
     async def serve(
-        self, incoming: AsyncIterator[pb.WorkerMessage], write: Write, namespace_of: NamespaceOf
+        self,
+        node: NodeServices,
+        incoming: AsyncIterator[pb.WorkerMessage],
+        write: Write,
+        namespace_of: NamespaceOf,
     ) -> None:
-        """One stream, until its worker ends it or it breaks."""
-        stream = _Stream(self._node, self, namespace_of)
+        """One stream, until its worker ends it or it breaks. ``node`` is as the worker has it."""
+        stream = _Stream(node, self, namespace_of)
         try:
             await stream.run(incoming, write)
         finally:

@@ -11,7 +11,7 @@ import math
 import ssl
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ DEFAULT_ADDRESS = "127.0.0.1:8233"
 CONNECT_TIMEOUT_S = 2.0
 # A node waits --leader-wait (5 s) for a leader before it answers 503.
 ANSWER_TIMEOUT_S = 10.0
+# Until a download begins, and between two pieces of it: a node may have much to prepare.
+DOWNLOAD_TIMEOUT_S = 600.0
+PIECE_BYTES = 1 << 20
 # One answer "no leader" and one more: longer, nobody at a terminal waits without a sign.
 DEADLINE_S = 6.0
 PAUSE_S = 0.2
@@ -42,6 +45,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     content: bytes
+    unread: http.client.HTTPResponse | None = None  # of a download, in the place of the content
 
     def json(self) -> Any:
         return json.loads(self.content)
@@ -67,13 +71,16 @@ class Client:
         namespace: str = "",
         token: str = "",
         ca_file: Path | None = None,
+        cert_file: Path | None = None,
+        key_file: Path | None = None,
         deadline_s: float = DEADLINE_S,
         on_delay: Callable[[str], None] | None = None,
     ) -> None:
         # Twice the same address would never count as "refused everywhere".
         self._servers = list(dict.fromkeys(_server(each) for each in addresses))
         # Built once, and only where it is needed: to load what the system trusts takes a moment.
-        self._tls = _trust(ca_file) if any(each.tls for each in self._servers) else None
+        speaks_tls = any(each.tls for each in self._servers)
+        self._tls = _tls(ca_file, cert_file, key_file) if speaks_tls else None
         self._headers = {"Accept": "application/json"}
         if namespace:
             self._headers["X-Workflowd-Namespace"] = header_value("--namespace", namespace)
@@ -97,6 +104,26 @@ class Client:
     def delete(self, path: str, **query: Any) -> Any:
         return self.request("DELETE", path, query={"request_id": uuid.uuid4().hex} | query).json()
 
+    def download(self, path: str) -> tuple[Mapping[str, str], Iterator[bytes]]:
+        """Headers and content of an answer that is read as it comes. What breaks off on the way
+        raises CommandError; the other nodes are asked only until one has begun."""
+        self.close()
+        answer = self.request("GET", path, whole=False)
+        assert answer.unread is not None
+        return answer.headers, self._pieces(answer.unread)
+
+    def _pieces(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
+        try:
+            while piece := response.read(PIECE_BYTES):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            what = str(error) or type(error).__name__
+            raise CommandError(
+                f"{self._servers[self._current]} broke off: {what}", status=EXIT_UNREACHABLE
+            ) from None
+        finally:
+            self.close()
+
     def request(
         self,
         method: str,
@@ -104,6 +131,7 @@ class Client:
         *,
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
+        whole: bool = True,
     ) -> Answer:
         target = path + _query_string(query or {})
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
@@ -111,7 +139,7 @@ class Client:
         failed: dict[str, Answer | OSError] = {}
         doubtful = False
         while True:
-            outcome = self._attempt(method, target, content)
+            outcome = self._attempt(method, target, content, whole)
             if isinstance(outcome, Answer) and outcome.status not in UNSERVED:
                 return _accepted(outcome)
             failed[str(self._servers[self._current])] = outcome
@@ -152,15 +180,20 @@ class Client:
         self.close()
         self._current = (self._current + 1) % len(self._servers)
 
-    def _attempt(self, method: str, target: str, content: bytes | None) -> Answer | OSError:
+    def _attempt(
+        self, method: str, target: str, content: bytes | None, whole: bool
+    ) -> Answer | OSError:
         headers = dict(self._headers)
         if content is not None:
             headers["Content-Type"] = "application/json"
         try:
-            connection = self._connect()
+            connection = self._connect(ANSWER_TIMEOUT_S if whole else DOWNLOAD_TIMEOUT_S)
             connection.request(method, target, body=content, headers=headers)
             response = connection.getresponse()
-            return Answer(response.status, dict(response.getheaders()), response.read())
+            headers = dict(response.getheaders())
+            if not whole and response.status < 400:
+                return Answer(response.status, headers, b"", response)
+            return Answer(response.status, headers, response.read())
         except OSError as error:
             self.close()
             return error
@@ -168,7 +201,7 @@ class Client:
             self.close()
             return OSError(f"not an HTTP answer ({type(error).__name__})")
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self, answer_timeout_s: float) -> http.client.HTTPConnection:
         if self._connection is None:
             server, connect_s = self._servers[self._current], CONNECT_TIMEOUT_S
             connection: http.client.HTTPConnection
@@ -180,7 +213,7 @@ class Client:
                 connection = http.client.HTTPConnection(server.host, server.port, timeout=connect_s)
             connection.connect()
             assert connection.sock is not None
-            connection.sock.settimeout(ANSWER_TIMEOUT_S)
+            connection.sock.settimeout(answer_timeout_s)
             self._connection = connection
         return self._connection
 
@@ -260,13 +293,22 @@ def _server(address: str) -> _Server:
     return _Server("127.0.0.1" if parsed.is_wildcard else parsed.host, parsed.port, tls)
 
 
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    """What the system trusts, or only who the file names."""
+def _tls(ca_file: Path | None, cert_file: Path | None, key_file: Path | None) -> ssl.SSLContext:
+    """Trusts what the system trusts, or only who the file names; shows a certificate if told to."""
     try:
-        return ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise ValueError(f"--ca-file {ca_file}: {reason}") from None
+    if key_file and not cert_file:
+        raise ValueError("--key-file goes with --cert-file")
+    if cert_file:
+        try:
+            context.load_cert_chain(cert_file, key_file)
+        except OSError as error:
+            reason = "not a pair" if isinstance(error, ssl.SSLError) else error.strerror
+            raise ValueError(f"--cert-file {cert_file}, --key-file {key_file}: {reason}") from None
+    return context
 
 
 def _query_string(query: Mapping[str, Any]) -> str:

@@ -1,18 +1,19 @@
 """`raftflow cluster`: the nodes and who leads them."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
-from raftflow.cluster.cli.options import client_options
+from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
 
 
 @click.group()
 def cluster() -> None:
-    """Look at the cluster."""
+    """Look at the cluster, and restart its nodes."""
 
 
 @cluster.command()
@@ -42,6 +43,46 @@ def status(client: Client, printer: Printer) -> None:
         )
     if not state.get("leader"):
         raise CommandError("the cluster has no leader")
+
+
+@cluster.command()
+@click.option(
+    "--each",
+    "command",
+    required=True,
+    metavar="COMMAND",
+    help="Shell command that restarts the node $NODE on $HOST, and ends when that is under way.",
+)
+@click.option("--release", default="", help="Stop unless each node comes back with this release.")
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default="5m",
+    show_default=True,
+    help="How long a node may take until it is well again.",
+)
+@client_options
+def restart(client: Client, printer: Printer, command: str, release: str, timeout: int) -> None:
+    """Restart every node, one after the other, the leader last.
+
+    COMMAND runs once for each node. The next one is taken when the cluster is well: every node
+    answers, has caught up and counts in majorities. It stops at the first that does not come back.
+    An upgrade is the same, with a command that installs before it restarts. Name several nodes
+    with --address: the one that is asked is restarted, too.
+
+    \b
+    Examples:
+      raftflow cluster restart --each 'ssh "$HOST" sudo systemctl restart raftflow'
+      raftflow cluster restart --release 0.4.0 --each 'ssh "$HOST" sudo upgrade-raftflow 0.4.0'
+    """
+    # Only who restarts nodes pays for it.
+    from raftflow.cluster.cli.rolling import restart_all
+
+    done = restart_all(client, printer, command=command, release=release, timeout_s=timeout / 1_000)
+    if printer.format == "json":
+        printer.document([asdict(each) for each in done])
+    else:
+        printer.note(f"all {len(done)} nodes are restarted")
 
 
 def _row(node: dict[str, Any], answering: str) -> tuple[Any, ...]:

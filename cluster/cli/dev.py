@@ -25,6 +25,11 @@ _data_dir = click.option(
 @click.option(
     "--port-offset", type=click.IntRange(0, 50_000), default=0, help="Added to each port."
 )
+@click.option(
+    "--tls",
+    is_flag=True,
+    help="Speak TLS on all ports, with certificates of the cluster's own in DIR/tls.",
+)
 @click.option("--restart", is_flag=True, help="Start a node again when it dies.")
 @click.option(
     "--config",
@@ -39,6 +44,7 @@ def dev(
     nodes: int | None,
     data_dir: Path | None,
     port_offset: int,
+    tls: bool,
     restart: bool,
     config: Path | None,
 ) -> None:
@@ -46,9 +52,10 @@ def dev(
 
     Node i of 0, 1, 2... serves HTTP on port 8233+i, gRPC on 7233+i, Raft on 9233+i and metrics on
     9090+i, each plus --port-offset. It keeps its data in DIR/ID and its log in DIR/ID.log;
-    DIR/dev.json says what runs. `ready` is printed once there is a leader. A node that dies is left
-    dead, so that you can watch the others go on, unless --restart. RAFTFLOW_* variables reach every
-    node: RAFTFLOW_LEASE_MS=5s raftflow dev.
+    DIR/dev.json says what runs. A directory that was begun with --tls goes on with it; clients need
+    its DIR/tls/ca.crt, which is printed as the variables that tell them. `ready` is printed once
+    there is a leader. A node that dies is left dead, so that you can watch the others go on, unless
+    --restart. RAFTFLOW_* variables reach every node: RAFTFLOW_LEASE_MS=5s raftflow dev.
     """
     # `dev --data-dir DIR node kill n1` is as good as `dev node kill n1 --data-dir DIR`.
     context.obj = directory = (data_dir or DEFAULT_DIR).absolute()
@@ -58,7 +65,7 @@ def dev(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--data-dir {directory}: {error.strerror}", status=EXIT_USAGE) from None
-    plan = devfile.plan(directory, count=nodes, port_offset=port_offset)
+    plan = devfile.plan(directory, count=nodes, port_offset=port_offset, tls=tls)
     with devfile.supervisor_lock(directory):
         Supervisor(plan, restart=restart, config=config, say=_say).run()
 

@@ -39,6 +39,15 @@ class DevCluster:
     directory: Path
     cluster_id: str
     nodes: tuple[DevNode, ...]
+    tls: bool = False
+
+    @property
+    def certificates(self) -> Path:
+        """Its authority and its pairs, where it speaks TLS."""
+        return self.directory / "tls"
+
+    def url(self, node: DevNode) -> str:
+        return f"{'https' if self.tls else 'http'}://{node.http}"
 
     def node(self, node_id: str) -> DevNode:
         for each in self.nodes:
@@ -52,8 +61,8 @@ class DevCluster:
         return replace(self, nodes=tuple(nodes))
 
 
-def plan(directory: Path, *, count: int | None, port_offset: int) -> DevCluster:
-    """The cluster to run: a directory keeps its cluster id and its number of nodes."""
+def plan(directory: Path, *, count: int | None, port_offset: int, tls: bool = False) -> DevCluster:
+    """The cluster to run: a directory keeps its cluster id, its number of nodes, and TLS."""
     existing = read(directory) if (directory / "dev.json").exists() else None
     if existing and count not in (None, len(existing.nodes)):
         raise CommandError(
@@ -70,7 +79,7 @@ def plan(directory: Path, *, count: int | None, port_offset: int) -> DevCluster:
         node_id = f"n{index + 1}"
         nodes.append(DevNode(node_id, None, **at, data_dir=str(directory / node_id)))
     cluster_id = existing.cluster_id if existing else f"dev-{uuid.uuid4().hex[:8]}"
-    return DevCluster(directory, cluster_id, tuple(nodes))
+    return DevCluster(directory, cluster_id, tuple(nodes), tls or bool(existing and existing.tls))
 
 
 def read(directory: Path) -> DevCluster:
@@ -78,7 +87,7 @@ def read(directory: Path) -> DevCluster:
     try:
         document = json.loads(path.read_text("utf-8"))
         nodes = tuple(DevNode(**node) for node in document["nodes"])
-        return DevCluster(directory, document["cluster_id"], nodes)
+        return DevCluster(directory, document["cluster_id"], nodes, document.get("tls", False))
     except FileNotFoundError:
         raise CommandError(f"{path} does not exist: no `raftflow dev` ran there") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -89,6 +98,7 @@ def write(cluster: DevCluster) -> None:
     """Whole or not at all: a reader never sees half of it."""
     document = {
         "cluster_id": cluster.cluster_id,
+        "tls": cluster.tls,
         "supervisor": os.getpid(),
         "nodes": [
             {name: getattr(node, name) for name in DevNode.__slots__} for node in cluster.nodes

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from raftflow.cluster.cli.backup import backup
 from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.dev import dev
@@ -14,6 +15,7 @@ from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
+from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
@@ -35,7 +37,10 @@ def cli() -> None:
     """
 
 
-for command in (serve, dev, workflow, namespace, cluster, node, doctor, history, log, cert):
+for command in (
+    *(serve, dev, workflow, namespace, cluster, node, backup, force_recover, doctor),
+    *(history, log, cert),
+):
     cli.add_command(command)
 
 

@@ -1,5 +1,7 @@
-"""`raftflow namespace`: the namespaces of a cluster, and how long each keeps closed runs."""
+"""`raftflow namespace`: the namespaces of a cluster, how long each keeps closed runs, and how much
+may be started in it."""
 
+from typing import Any
 from urllib.parse import quote
 
 import click
@@ -39,6 +41,33 @@ def update(client: Client, printer: Printer, name: str, retention: int | None, k
     _show(printer, client.put(path, {"retention_ms": retention or 0}), "updated")
 
 
+@namespace.command()
+@click.argument("name")
+@click.option("--max-open-runs", type=click.IntRange(1), help="Runs that may be open.")
+@click.option("--starts-per-second", type=click.IntRange(1), help="Runs started in a second.")
+@click.option("--none", is_flag=True, help="No bound at all.")
+@client_options
+def quota(
+    client: Client,
+    printer: Printer,
+    name: str,
+    max_open_runs: int | None,
+    starts_per_second: int | None,
+    none: bool,
+) -> None:
+    """Bound what is started in NAME from outside, on all nodes together. It takes the place of the
+    quota before; what is not named has no bound. Children and runs that continue as new count, and
+    are never refused."""
+    if (max_open_runs is None and starts_per_second is None) != none:
+        raise click.UsageError("say --max-open-runs, --starts-per-second or both; or --none")
+    wanted = {"max_open_runs": max_open_runs or 0, "starts_per_second": starts_per_second or 0}
+    made = client.put(f"/api/namespaces/{quote(name, safe='')}/quota", wanted)
+    if printer.format == "json":
+        printer.document(made)
+    else:
+        printer.note(f"{name}: {_bounded(made) or 'no quota'}")
+
+
 @namespace.command(name="list")
 @client_options
 def list_(client: Client, printer: Printer) -> None:
@@ -48,9 +77,14 @@ def list_(client: Client, printer: Printer) -> None:
         printer.document(found)
         return
     printer.rows(
-        ("namespace", "keeps closed runs", "created"),
+        ("namespace", "keeps closed runs", "quota", "created"),
         [
-            (each["name"], _kept(each["retention_ms"]), printer.moment(each.get("created_at", "")))
+            (
+                each["name"],
+                _kept(each["retention_ms"]),
+                _bounded(each),
+                printer.moment(each.get("created_at", "")),
+            )
             for each in found["namespaces"]
         ],
     )
@@ -62,6 +96,15 @@ def _show(printer: Printer, namespace: dict[str, object], done: str) -> None:
     else:
         kept = _kept(int(str(namespace["retention_ms"])))
         printer.note(f"{namespace['name']}: {done}, keeps closed runs {kept}")
+
+
+def _bounded(namespace: dict[str, Any]) -> str:
+    bounds = []
+    if most := namespace.get("max_open_runs"):
+        bounds.append(f"{most} open runs")
+    if rate := namespace.get("starts_per_second"):
+        bounds.append(f"{rate} starts a second")
+    return ", ".join(bounds)
 
 
 def _kept(retention_ms: int) -> str:

@@ -17,6 +17,9 @@ from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.rebuild import Needed, Plan, plan_rebuild, rebuild_directory
 
 NODES = "/api/cluster/nodes"
+KINDS = ("voter", "api")
+# An API node that is no further behind than this serves; the rest takes it a moment.
+CAUGHT_UP_ENTRIES = 64
 LOOK_S = 0.3
 DEFAULT_WAIT = "10m"
 
@@ -51,7 +54,7 @@ _wait_options = (
         show_default=True,
         help="How long to wait for the vote. What was begun goes on without this command.",
     ),
-    click.option("--no-wait", is_flag=True, help="Return once the node is a learner."),
+    click.option("--no-wait", is_flag=True, help="Return once the node is a member."),
 )
 
 
@@ -91,19 +94,30 @@ def list_(client: Client, printer: Printer) -> None:
 
 @node.command()
 @click.argument("new", metavar="ID=HOST:PORT", type=NEW)
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(KINDS),
+    default="voter",
+    show_default=True,
+    help="api: it serves like any other and never votes.",
+)
 @_waits
 @client_options
-def add(client: Client, printer: Printer, new: Peer, timeout: int, no_wait: bool) -> None:
+def add(
+    client: Client, printer: Printer, new: Peer, kind: str, timeout: int, no_wait: bool
+) -> None:
     """Add the node ID, whose Raft port the others reach at HOST:PORT.
 
-    Prints the command that starts it, and waits until it votes. Again after an interruption: it
-    goes on waiting.
+    Prints the command that starts it, and waits until it votes (as an API node: until it has the
+    log). Again after an interruption: it goes on waiting.
     """
     member_id, raft = new.id, str(new.raft)
-    _add(client, printer, member_id, raft)
+    _add(client, printer, member_id, raft, kind)
     if not no_wait:
-        row = _until_it_votes(client, printer, member_id, timeout)
-        _tell(printer, row, f"{member_id} votes")
+        row = _until_it_serves(client, printer, member_id, timeout)
+        done = "votes" if kind == "voter" else "serves, and never votes"
+        _tell(printer, row, f"{member_id} {done}")
 
 
 @node.command()
@@ -149,7 +163,7 @@ def replace(
     if _row(client, old) is None:
         raise CommandError(f"{old} is no member; `raftflow node list` shows them")
     _add(client, printer, member_id, raft)
-    _until_it_votes(client, printer, member_id, timeout)
+    _until_it_serves(client, printer, member_id, timeout)
     removed = client.request("DELETE", _path(old)).json()
     _tell(printer, removed, f"{member_id} votes in the place of {old} (entry {removed['index']})")
 
@@ -198,17 +212,20 @@ def _describe(plan: Plan) -> str:
     )
 
 
-def _add(client: Client, printer: Printer, member_id: str, raft: str) -> None:
+def _add(client: Client, printer: Printer, member_id: str, raft: str, kind: str = "voter") -> None:
+    body = {"id": member_id, "raft": raft} | ({"as": kind} if kind != "voter" else {})
+    member = "learner" if kind == "voter" else "member that never votes"
     try:
-        client.request("POST", NODES, body={"id": member_id, "raft": raft})
+        client.request("POST", NODES, body=body)
     except ServerError as error:
         row = _row(client, member_id)
-        waits = row is not None and row["raft"] == raft and row.get("member") == "learner"
+        wanted = "learner" if kind == "voter" else kind
+        waits = row is not None and row["raft"] == raft and row.get("member") == wanted
         if error.body.get("reason") != "NODE_EXISTS" or not waits:
             raise
-        printer.note(f"{member_id} is a learner already")
+        printer.note(f"{member_id} is a {member} already")
     printer.note(
-        f"{member_id} is a learner. Where it does not run yet, start it so, with a --data-dir and"
+        f"{member_id} is a {member}. Where it does not run yet, start it so, with a --data-dir and"
         " --http-addr, --grpc-addr, --metrics-addr of its own:"
     )
     printer.note("  " + _serve_line(client.get("/api/cluster"), member_id, raft))
@@ -227,11 +244,12 @@ def _serve_line(state: dict[str, Any], member_id: str, raft: str) -> str:
     )
 
 
-def _until_it_votes(
+def _until_it_serves(
     client: Client, printer: Printer, member_id: str, timeout_ms: int
 ) -> dict[str, Any]:
     give_up_at = time.monotonic() + timeout_ms / 1_000
     said, said_at = "", -math.inf
+    aim = "serve"
     while True:
         try:
             state = client.get("/api/cluster")
@@ -241,12 +259,13 @@ def _until_it_votes(
             row = _find(state, member_id)
             if row is None:
                 raise CommandError(f"{member_id} is no member any more: somebody removed it")
-            if row.get("member") == "voter":
+            if row.get("member") == "voter" or _serves_as_api(row):
                 return row
+            aim = "serve" if row.get("member") == "api" else "vote"
             progress = _progress(state, row)
         if time.monotonic() >= give_up_at:
             raise CommandError(
-                f"{member_id} does not vote yet ({progress}). It goes on by itself: watch it with "
+                f"{member_id} does not {aim} yet ({progress}). It goes on by itself: watch it with "
                 f"`raftflow node list`, or take it back with `raftflow node remove {member_id}`",
                 status=EXIT_UNREACHABLE,
             )
@@ -256,6 +275,13 @@ def _until_it_votes(
             printer.note(progress)
             said, said_at = kind, time.monotonic()
         time.sleep(LOOK_S)
+
+
+def _serves_as_api(row: dict[str, Any]) -> bool:
+    """It answers itself, so it has the state, and is no further behind than others."""
+    lag = row.get("lag")
+    caught_up = lag is not None and lag <= CAUGHT_UP_ENTRIES
+    return row.get("member") == "api" and bool(row.get("connected")) and caught_up
 
 
 def _progress(state: dict[str, Any], row: dict[str, Any]) -> str:

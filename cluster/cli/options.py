@@ -27,7 +27,7 @@ _CONNECTION = (
         multiple=True,
         metavar="HOST:PORT",
         help="HTTP address of a node, or several with commas, for fail-over; https://HOST:PORT "
-        f"where TLS is in front. Default: RAFTFLOW_ADDRESS, else {DEFAULT_ADDRESS}.",
+        f"where nodes speak TLS. Default: RAFTFLOW_ADDRESS, else {DEFAULT_ADDRESS}.",
     ),
     click.option(
         "--ca-file",
@@ -35,6 +35,20 @@ _CONNECTION = (
         envvar="RAFTFLOW_CA_FILE",
         show_envvar=True,
         help="PEM certificates to trust behind https:// instead of the system's.",
+    ),
+    click.option(
+        "--cert-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="RAFTFLOW_CERT_FILE",
+        show_envvar=True,
+        help="Certificate to show, where nodes ask for one.",
+    ),
+    click.option(
+        "--key-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="RAFTFLOW_KEY_FILE",
+        show_envvar=True,
+        help="Private key of --cert-file.",
     ),
     click.option("--namespace", envvar="RAFTFLOW_NAMESPACE", show_envvar=True, default=""),
     click.option(
@@ -61,11 +75,20 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         addresses: tuple[str, ...],
         ca_file: Path | None,
+        cert_file: Path | None,
+        key_file: Path | None,
         namespace: str,
         token: str,
         **kwargs: Any,
     ) -> Any:
-        client = _connect(addresses, ca_file=ca_file, namespace=namespace, token=token)
+        client = _connect(
+            addresses,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            namespace=namespace,
+            token=token,
+        )
         try:
             return command(*args, client=client, **kwargs)
         finally:
@@ -78,7 +101,13 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _connect(
-    addresses: tuple[str, ...], *, ca_file: Path | None, namespace: str, token: str
+    addresses: tuple[str, ...],
+    *,
+    ca_file: Path | None,
+    cert_file: Path | None,
+    key_file: Path | None,
+    namespace: str,
+    token: str,
 ) -> Client:
     text = ",".join(addresses) or os.environ.get("RAFTFLOW_ADDRESS", "")
     given = text.replace(",", " ").split()
@@ -88,6 +117,8 @@ def _connect(
             namespace=namespace,
             token=token,
             ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
             on_delay=_say if sys.stderr.isatty() else None,
         )
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a person sees while a command waits for a run: its steps as they end."""
+"""What a person sees while a command waits: the steps of a run as they end, bytes as they pass."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,11 +7,11 @@ from typing import Any
 
 from raftflow.cluster.cli.output import printable
 
-Progress = Callable[[dict[str, Any]], None]
+Steps = Callable[[dict[str, Any]], None]
 
 
 @contextmanager
-def watching(workflow_id: str) -> Iterator[Progress | None]:
+def watching(workflow_id: str) -> Iterator[Steps | None]:
     """A live line on stderr when that is a terminal; nothing otherwise."""
     if not sys.stderr.isatty():
         yield None
@@ -37,3 +37,36 @@ def watching(workflow_id: str) -> Iterator[Progress | None]:
             live.update(Text(f"{printable(workflow_id)} {run['status'].lower()}{reason}"))
 
         yield on_progress
+
+
+# Told what is being done, and how much of it was done just now.
+Measure = Callable[[str, int], None]
+
+
+@contextmanager
+def measuring(total: int) -> Iterator[Measure]:
+    """A bar on stderr when that is a terminal; nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda _what, _size: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        *(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=total)
+
+        def on_measure(what: str, size: int) -> None:
+            bars.update(task, description=what, advance=size)
+
+        yield on_measure

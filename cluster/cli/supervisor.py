@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raftflow.cluster.cli import devfile
+from raftflow.cluster.cli.cert import AUTHORITY_DAYS, DAYS
 from raftflow.cluster.cli.devfile import DevCluster, DevNode
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.output import printable
@@ -30,8 +32,9 @@ RESTART_PAUSE_S = 1.0
 SERVE = (sys.executable, "-P", "-m", "raftflow.cluster.cli.main", "serve")
 PR_SET_PDEATHSIG = 1
 LAST_WORDS_BYTES = 4096
+RENEW_DAYS = 30
 # Meant for one node, it would be wrong for the others.
-PER_NODE_VARIABLES = "RAFTFLOW_ADVERTISE_"
+PER_NODE_VARIABLES = ("RAFTFLOW_ADVERTISE_", "RAFTFLOW_PEER_")
 
 
 class Supervisor:
@@ -55,11 +58,15 @@ class Supervisor:
         self._started_at = 0.0
         self._next_health_check = 0.0
         self._hinted = False
+        self._trust: ssl.SSLContext | None = None
         self._stopping = False
 
     def run(self) -> None:
         """Until a signal, or until every node is dead before there was a leader."""
         _refuse_taken_ports(self._cluster)
+        if self._cluster.tls:
+            _certify(self._cluster)
+            self._trust = ssl.create_default_context(cafile=self._cluster.certificates / "ca.crt")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         self._started_at = time.monotonic()
@@ -107,6 +114,8 @@ class Supervisor:
             "--raft-addr": node.raft,
             "--metrics-addr": node.metrics,
         }
+        if self._cluster.tls:
+            flags |= _certificate_flags(self._cluster.certificates, node.id)
         if self._config:
             flags["--config"] = str(self._config.absolute())
         return [*self._serve, *(part for flag in flags.items() for part in flag)]
@@ -118,9 +127,13 @@ class Supervisor:
     def _announce(self) -> None:
         for node in self._cluster.nodes:
             self._say(
-                f"{node.id}  http://{node.http}  grpc {node.grpc}  raft {node.raft}  "
+                f"{node.id}  {self._cluster.url(node)}  grpc {node.grpc}  raft {node.raft}  "
                 f"metrics {node.metrics}  log {self._log_path(node.id)}"
             )
+        if self._cluster.tls:
+            urls = ",".join(self._cluster.url(node) for node in self._cluster.nodes)
+            trusted = self._cluster.certificates / "ca.crt"
+            self._say(f"export RAFTFLOW_ADDRESS={urls} RAFTFLOW_CA_FILE={trusted}")
 
     def _reap(self) -> None:
         for node_id, process in list(self._processes.items()):
@@ -161,7 +174,7 @@ class Supervisor:
             return
         self._next_health_check = now + HEALTH_POLL_S
         living = [node for node in self._cluster.nodes if node.pid is not None]
-        leaders = {_leader_seen_by(node) for node in living}
+        leaders = {_leader_seen_by(node, self._trust) for node in living}
         # Every living node knows it: whoever is called next will answer.
         if len(leaders) == 1 and "" not in leaders:
             self._ready = True
@@ -245,8 +258,37 @@ def _ending(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def _leader_seen_by(node: DevNode) -> str:
+def _certify(cluster: DevCluster) -> None:
+    """What is missing or ends soon is made."""
+    # It loads a library of X.509: who speaks no TLS need not wait for it.
+    from raftflow.cluster.cli.authority import Authority, listed
+
+    authority = Authority(cluster.certificates)
+    if not authority.trusted.exists():
+        authority.create(cluster.cluster_id, days=AUTHORITY_DAYS)
+    for node in cluster.nodes:
+        made = authority.certificate(node.id)
+        if not made.exists():
+            authority.issue(node.id, hosts=("127.0.0.1", "localhost"), days=DAYS)
+        elif any(each["days_left"] < RENEW_DAYS for each in listed(made)):
+            authority.renew(node.id, days=DAYS)
+
+
+def _certificate_flags(directory: Path, node_id: str) -> dict[str, str]:
+    certificate, key = f"{directory / node_id}.crt", f"{directory / node_id}.key"
+    return {
+        "--tls-cert-file": certificate,
+        "--tls-key-file": key,
+        "--peer-cert-file": certificate,
+        "--peer-key-file": key,
+        "--peer-ca-file": str(directory / "ca.crt"),
+    }
+
+
+def _leader_seen_by(node: DevNode, trust: ssl.SSLContext | None) -> str:
     connection = http.client.HTTPConnection(node.http, timeout=1.0)
+    if trust is not None:
+        connection = http.client.HTTPSConnection(node.http, timeout=1.0, context=trust)
     try:
         connection.request("GET", "/api/health")
         health = json.loads(connection.getresponse().read())

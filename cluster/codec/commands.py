@@ -82,11 +82,17 @@ def _take_workflow_commands(message: Any) -> tuple[c.WorkflowCommand, ...]:
 
 _EAGER = optional("eager", Shape(c.EagerPoll, pb.EagerPoll, names=texts("names")))
 
-_COMMANDS: OneOf[c.Command] = OneOf(
+_COMMANDS: OneOf[Any] = OneOf(
     "body",
     {
         "create_namespace": member(c.CreateNamespace, pb.CreateNamespace),
         "update_namespace": member(c.UpdateNamespace, pb.UpdateNamespace),
+        "set_quota": member(c.SetQuota, pb.SetQuota),
+        "mint_token": member(
+            c.MintToken, pb.MintToken, role=enum("role", c.Role), namespaces=texts("namespaces")
+        ),
+        "revoke_token": member(c.RevokeToken, pb.RevokeToken),
+        "record_call": member(c.RecordCall, pb.RecordCall),
         "register_types": member(
             c.RegisterTypes, pb.RegisterTypes, workflow_types=texts("workflow_types")
         ),
@@ -118,8 +124,10 @@ _COMMANDS: OneOf[c.Command] = OneOf(
         "fire_timer": member(c.FireTimer, pb.FireTimer, kind=enum("kind", c.TimerKind)),
         "deliver_message": member(c.DeliverMessage, pb.DeliverMessage),
         "forget_requests": member(c.ForgetRequests, pb.ForgetRequests),
+        "forget_audit": member(c.ForgetAudit, pb.ForgetAudit),
     },
 )
+_ORIGIN: Shape[c.Origin] = Shape(c.Origin, pb.Origin, role=enum("role", c.Role))
 
 
 def encode_command(command_id: str, command: c.Command) -> bytes:
@@ -127,13 +135,19 @@ def encode_command(command_id: str, command: c.Command) -> bytes:
     the caller's mistake, told before anything is proposed."""
     message = pb.Command()
     message.command_id = command_id
+    if isinstance(command, c.Attributed):
+        _ORIGIN.put(message.origin, command.origin)
+        command = command.command
     _COMMANDS.put(message, command)
     return message.SerializeToString()
 
 
 def decode_command(data: bytes) -> tuple[str, c.Command]:
     message = pb.Command.FromString(data)
-    return message.command_id, _COMMANDS.take(message)
+    command = _COMMANDS.take(message)
+    if message.HasField("origin"):
+        command = c.Attributed(origin=_ORIGIN.take(message.origin), command=command)
+    return message.command_id, command
 
 
 def encode_entry(

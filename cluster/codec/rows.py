@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from raftflow.cluster.codec.shapes import UnknownValue, pairs
+from raftflow.cluster.codec.shapes import Shape, UnknownValue, enum, pairs, texts
 from raftflow.cluster.codec.values import ANSWERS, RETRY
-from raftflow.engine.commands import ParentClosePolicy
+from raftflow.engine.commands import ForgetAudit, ParentClosePolicy, Role
 from raftflow.engine.ids import RunKey
 from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.retry import NO_RETRY
 from raftflow.engine.state import (
+    AuditRecord,
     NamespaceRecord,
     RequestRecord,
     Run,
@@ -27,6 +28,7 @@ from raftflow.engine.state import (
     Task,
     TaskState,
     TimerRow,
+    TokenRecord,
 )
 from raftflow.proto.raftflow.internal.v1 import state_pb2 as pb
 
@@ -322,12 +324,61 @@ def encode_namespace(record: NamespaceRecord) -> bytes:
     row.name = record.name
     row.retention_ms = record.retention_ms
     row.created_ms = record.created_ms
+    row.max_open_runs = record.max_open_runs
+    row.starts_per_second = record.starts_per_second
+    row.starts_paid_us = record.starts_paid_us
     return row.SerializeToString()
 
 
 def decode_namespace(data: bytes) -> NamespaceRecord:
     row = pb.NamespaceRow.FromString(data)
-    return NamespaceRecord(row.name, row.retention_ms, row.created_ms)
+    return NamespaceRecord(
+        row.name,
+        row.retention_ms,
+        row.created_ms,
+        row.max_open_runs,
+        row.starts_per_second,
+        row.starts_paid_us,
+    )
+
+
+_TOKEN: Shape[TokenRecord] = Shape(
+    TokenRecord, pb.TokenRow, role=enum("role", Role), namespaces=texts("namespaces")
+)
+_AUDIT: Shape[AuditRecord] = Shape(AuditRecord, pb.AuditRow, role=enum("role", Role))
+
+
+def encode_token(record: TokenRecord | None, token_id: str) -> bytes:
+    """None = forgotten."""
+    row = pb.TokenRow()
+    if record is None:
+        row.token_id = token_id
+        row.forgotten = True
+    else:
+        _TOKEN.put(row, record)
+    return row.SerializeToString()
+
+
+def decode_token(data: bytes) -> TokenRecord:
+    return _TOKEN.take(pb.TokenRow.FromString(data))
+
+
+def encode_audit(record: AuditRecord) -> bytes:
+    row = pb.AuditRow()
+    _AUDIT.put(row, record)
+    return row.SerializeToString()
+
+
+def decode_audit(data: bytes) -> AuditRecord:
+    return _AUDIT.take(pb.AuditRow.FromString(data))
+
+
+def encode_audit_forgotten(wish: ForgetAudit) -> bytes:
+    row = pb.AuditRow()
+    row.audit_no = wish.through
+    row.time_ms = wish.before_ms
+    row.forgotten = True
+    return row.SerializeToString()
 
 
 def encode_type(namespace: str, workflow_type: str) -> bytes:

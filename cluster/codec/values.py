@@ -6,7 +6,15 @@ from typing import Any
 
 from raftflow.cluster.codec.shapes import OneOf, Shape, Special, UnknownValue, member, texts
 from raftflow.engine.limits import Limits
-from raftflow.engine.rejections import Answer, Done, Granted, Reason, Rejection, Started
+from raftflow.engine.rejections import (
+    Answer,
+    Done,
+    Granted,
+    Minted,
+    Reason,
+    Rejection,
+    Started,
+)
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 from raftflow.proto.raftflow.internal.v1 import entry_pb2
 from raftflow.proto.workflow.v1 import history_pb2
@@ -52,6 +60,7 @@ ANSWERS: OneOf[Answer] = OneOf(
         "started": member(Started, entry_pb2.Started),
         "done": member(Done, entry_pb2.Done, handed=texts("handed")),
         "granted": member(Granted, entry_pb2.Granted),
+        "minted": member(Minted, entry_pb2.Minted),
         "rejection": member(
             Rejection, entry_pb2.Rejection, reason=Special(_put_reason, _take_reason)
         ),

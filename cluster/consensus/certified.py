@@ -18,6 +18,11 @@ WRONG_CERTIFICATE = "wrong_certificate"
 class PeerTls(Protocol):
     """What this node shows its peers and whom it trusts: asked anew for each connection."""
 
+    @property
+    def optional(self) -> bool:
+        """Whether peers may still speak in the clear."""
+        ...
+
     def accepting(self) -> ssl.SSLContext: ...
     def dialling(self) -> ssl.SSLContext: ...
 

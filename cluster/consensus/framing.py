@@ -25,12 +25,16 @@ def header(payload: bytes) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into payloads; memory grows with what arrived, not with what was claimed."""
+    """Cuts a stream into payloads; memory grows with what arrived, not with what was claimed.
 
-    __slots__ = ("_buffer", "max_bytes")
+    Until ``greeted`` a keepalive is refused like everything that is no hello: a stranger would keep
+    the loop busy with millions of them."""
 
-    def __init__(self, *, max_bytes: int) -> None:
+    __slots__ = ("_buffer", "greeted", "max_bytes")
+
+    def __init__(self, *, max_bytes: int, greeted: bool = True) -> None:
         self.max_bytes = max_bytes
+        self.greeted = greeted
         self._buffer = bytearray()
 
     @property
@@ -51,6 +55,8 @@ class FrameReader:
                 if buffer.startswith(b"HTTP/", position):
                     raise FrameError("an HTTP answer: that is not the Raft port of a node")
                 raise FrameError(f"frame of {length} bytes, limit {self.max_bytes}")
+            if length == 0 and not self.greeted:
+                raise FrameError("a keepalive before the hello")
             stop = position + HEADER.size + length
             if stop > end:
                 break

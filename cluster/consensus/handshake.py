@@ -14,6 +14,8 @@ MAX_HELLO_BYTES = 4096
 _MAX_TEXT = 512
 STALE_DATA = "stale_data"
 NOT_A_MEMBER = "not_a_member"
+WRONG_CLUSTER = "wrong_cluster"
+_CLUSTER_IDS = "unless set, it is derived from peers, which must be the same on every node"
 # What releases before 0.3 do not say.
 _OPTIONAL = frozenset({"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"})
 
@@ -104,7 +106,10 @@ def encode(hello: Hello) -> bytes:
 
 
 def encode_refusal(error: HandshakeError) -> bytes:
-    refusal = {"refused": error.reason, "detail": error.detail}
+    """The name of a cluster is what its nodes prove to each other: no stranger is told it."""
+    other = f"this node is of another cluster; {_CLUSTER_IDS}"
+    detail = other if error.reason == WRONG_CLUSTER else error.detail
+    refusal = {"refused": error.reason, "detail": detail}
     return json.dumps(refusal | {"configuration": error.configuration}).encode()
 
 
@@ -189,7 +194,6 @@ def outdated(node_id: str, seen: Boot, comes: Boot) -> str:
 def _check_cluster(hello: Hello, *, mine: Hello) -> None:
     if hello.cluster_id != mine.cluster_id:
         raise HandshakeError(
-            "wrong_cluster",
-            f"peer is of {hello.cluster_id!r}, this node of {mine.cluster_id!r};"
-            " unless set, it is derived from peers, which must be the same on every node",
+            WRONG_CLUSTER,
+            f"peer is of {hello.cluster_id!r}, this node of {mine.cluster_id!r}; {_CLUSTER_IDS}",
         )

@@ -42,7 +42,7 @@ class LinkOwner(Protocol):
 
     limits: LinkLimits
 
-    def link_opened(self, link: Link) -> bool: ...
+    def link_opened(self, link: Link) -> None: ...
     def hello_for(self, call: Hello) -> Hello: ...
     def check_answer(self, answer: Hello, *, mine: Hello) -> None: ...
     def link_ready(self, link: Link) -> None: ...
@@ -57,7 +57,7 @@ class Link(asyncio.Protocol):
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._hello = hello
-        self._reader = FrameReader(max_bytes=handshake.MAX_HELLO_BYTES)
+        self._reader = FrameReader(max_bytes=handshake.MAX_HELLO_BYTES, greeted=False)
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._sent_since_sweep = False
@@ -81,6 +81,11 @@ class Link(asyncio.Protocol):
         return self._hello is not None
 
     @property
+    def unknown_caller(self) -> bool:
+        """It has not said yet who it is."""
+        return self.peer is None and not self.dialled and not self._closed
+
+    @property
     def purpose(self) -> Purpose:
         assert self.peer is not None
         return Purpose(self.peer.purpose)
@@ -100,9 +105,8 @@ class Link(asyncio.Protocol):
         self.certified = names_of(transport)
         timeout = self._owner.limits.handshake_timeout_ms / 1000
         self._deadline = self._loop.call_later(timeout, self.close, "handshake_timeout")
-        if not self._owner.link_opened(self):
-            self.close("too_many_connections")
-        elif self._hello is not None:
+        self._owner.link_opened(self)
+        if self._hello is not None:
             self._call(self._hello)
 
     def data_received(self, data: bytes) -> None:
@@ -129,7 +133,8 @@ class Link(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close("connection_lost", str(exc) if exc else "")
+        # Over TLS the end of a peer comes without a word of its own.
+        self.close("connection_lost" if exc else "peer_closed", str(exc) if exc else "")
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -241,6 +246,7 @@ class Link(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self.peer = theirs
+        self._reader.greeted = True
         self._reader.max_bytes = self._owner.limits.max_frame_bytes
         self._owner.link_ready(self)
 

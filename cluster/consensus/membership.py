@@ -14,6 +14,8 @@ from google.protobuf.message import DecodeError
 from raftflow.proto.raftflow.internal.v1 import membership_pb2 as pb
 
 MAX_VOTERS = 7
+# The leader sends every entry to each of them itself.
+MAX_API_NODES = 9
 
 
 class MembershipError(Exception):
@@ -22,12 +24,19 @@ class MembershipError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`incarnation` names the disk that holds this member's promises; "" = not recorded yet."""
+    """`incarnation` names the disk that holds this member's promises; "" = not recorded yet. `api`:
+    a learner for good, which serves and never votes."""
 
     id: str
     raft: str
     voter: bool = True
     incarnation: str = ""
+    api: bool = False
+
+    @property
+    def kind(self) -> str:
+        """As operators call it."""
+        return "voter" if self.voter else "api" if self.api else "learner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ def decode(data: bytes) -> Configuration:
 def to_message(configuration: Configuration) -> pb.Configuration:
     return pb.Configuration(
         members=[
-            pb.Member(id=m.id, raft=m.raft, voter=m.voter, incarnation=m.incarnation)
+            pb.Member(id=m.id, raft=m.raft, voter=m.voter, incarnation=m.incarnation, api=m.api)
             for m in configuration.members
         ],
         feature_level=configuration.feature_level,
@@ -106,7 +115,9 @@ def to_message(configuration: Configuration) -> pb.Configuration:
 
 def from_message(message: pb.Configuration) -> Configuration:
     """Raises MembershipError."""
-    members = tuple(Member(m.id, m.raft, m.voter, m.incarnation) for m in message.members)
+    members = tuple(Member(m.id, m.raft, m.voter, m.incarnation, m.api) for m in message.members)
     if not all(member.id for member in members):
         raise MembershipError("a member has no id")
+    if any(member.api and member.voter for member in members):
+        raise MembershipError("an API node votes")
     return Configuration(members, message.feature_level)

@@ -85,7 +85,7 @@ class Mesh:
         self._ids = frozenset(self._peers)
         self._server: asyncio.Server | TlsListener | None = None
         self._links: dict[tuple[str, Purpose], Link] = {}
-        self._all: set[Link] = set()
+        self._all: dict[Link, None] = {}  # oldest first
         self._dialers: dict[str, list[asyncio.Task[None]]] = {}
         self._started = False
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -120,6 +120,7 @@ class Mesh:
                     what="raft",
                     timeout_s=self.limits.handshake_timeout_ms / 1000,
                     most=self.limits.max_unknown_connections,
+                    clear_too=self._tls.optional,
                 )
 
     @contextmanager
@@ -186,12 +187,14 @@ class Mesh:
 
     # LinkOwner --------------------------------------------------------------------------------
 
-    def link_opened(self, link: Link) -> bool:
-        """Register it. False: too many callers that have not said who they are."""
-        self._all.add(link)
-        link.ended.add_done_callback(lambda _: self._all.discard(link))
-        strangers = sum(1 for other in self._all if other.peer is None and not other.dialled)
-        return link.dialled or strangers <= self.limits.max_unknown_connections
+    def link_opened(self, link: Link) -> None:
+        """Register it. Of too many callers that have not said who they are, the one that takes
+        longest goes: a peer says it at once, and is let in however many others do not."""
+        self._all[link] = None
+        link.ended.add_done_callback(lambda _: self._all.pop(link, None))
+        strangers = [each for each in self._all if each.unknown_caller]
+        if len(strangers) > self.limits.max_unknown_connections:
+            strangers[0].close("too_many_connections")
 
     def hello_for(self, call: Hello) -> Hello:
         mine = self._hello
@@ -335,13 +338,7 @@ class Mesh:
         hello = self._hello.to(peer, purpose, self._seen(peer))
         try:
             async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: Link(self, hello),
-                    host,
-                    port,
-                    ssl=self._tls.dialling() if self._tls is not None else None,
-                    server_hostname=host if self._tls is not None else None,
-                )
+                return await self._connect(host, port, hello)
         except (OSError, TimeoutError, ssl.SSLError) as error:
             repeated = self._repetition(peer, purpose.value)
             if repeated is not None:
@@ -354,11 +351,29 @@ class Mesh:
                     repeated=repeated,
                 )
             return None
+
+    async def _connect(self, host: str, port: int, hello: Hello) -> Link:
+        loop = asyncio.get_running_loop()
+        if self._tls is not None:
+            try:
+                _, link = await loop.create_connection(
+                    lambda: Link(self, hello),
+                    host,
+                    port,
+                    ssl=self._tls.dialling(),
+                    server_hostname=host,
+                )
+                return link
+            except (ssl.SSLError, ConnectionError):
+                if not self._tls.optional:
+                    raise
+        _, link = await loop.create_connection(lambda: Link(self, hello), host, port)
         return link
 
     def _log_failure(self, link: Link) -> None:
-        """A dial that is refused again and again is one story, told every ten seconds."""
-        if not link.dialled and link.reason != "too_many_connections":
+        """A dial that is refused again and again is one story, told every ten seconds; so are the
+        calls of whoever knocks here with anything but a hello."""
+        if not link.dialled and link.refused:
             link.log_closed()
             return
         repeated = self._repetition(link.peer_id, link.reason)

@@ -29,7 +29,7 @@ def no_vote(configuration: Configuration, node_id: str, incarnation: str) -> str
         return "it is no member"
     if own.incarnation not in ("", incarnation):
         return "its disk is another than the members know: a leader has to take it in again"
-    return "" if own.voter else "it is a learner: it votes once it has caught up"
+    return "" if own.voter or own.api else "it is a learner: it votes once it has caught up"
 
 
 class Standing:

@@ -122,7 +122,7 @@ def _give_up(job: RepairJob, survey: Survey, gap: Unproven, away: Sequence[str])
     if away:
         return f"entries {gap.first} to {gap.last} are damaged; {', '.join(away)} may have them"
     _abstain(job, f"no node can prove what stood in entries {gap.first} to {gap.last}")
-    job.set_aside(_files(survey))
+    job.set_aside(salvage.damaged_files(survey))
     mend.mend(survey, entries={}, cut_from=gap.first, segment_bytes=job.segment_bytes)
     log.warning("log_cut", directory=job.directory, first=gap.first)
     return ""
@@ -167,7 +167,7 @@ def _fetch(take: Take) -> Generator[Request, Answer, dict[int, LogEntry] | None]
 
 
 def _mend(job: RepairJob, survey: Survey, entries: Mapping[int, LogEntry], decision: Mend) -> None:
-    job.set_aside(_files(survey))
+    job.set_aside(salvage.damaged_files(survey))
     drop = decision.drop_to
     began = time.monotonic()
     mend.mend(
@@ -190,10 +190,6 @@ def _mend(job: RepairJob, survey: Survey, entries: Mapping[int, LogEntry], decis
 def _abstain(job: RepairJob, reason: str) -> None:
     abstaining.mark(job.disk, job.directory, reason)
     log.warning("node_abstains", directory=job.directory, reason=reason)
-
-
-def _files(survey: Survey) -> Sequence[str]:
-    return salvage.damaged_files(survey)
 
 
 def _tell(survey: Survey) -> None:

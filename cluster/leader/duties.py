@@ -36,6 +36,7 @@ from raftflow.cluster.store import Store
 from raftflow.cluster.store.views import OpenTask
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
+    Attributed,
     Batch,
     Command,
     ExpireLease,
@@ -109,7 +110,11 @@ class Duties:
         self._wakeup = asyncio.Event()
         self.outbox = Outbox(proposer=proposer, store=store)
         self._retention = Retention(
-            proposer=proposer, store=store, replica=replica, wake=self._wakeup.set
+            proposer=proposer,
+            store=store,
+            replica=replica,
+            wake=self._wakeup.set,
+            audit_retention_ms=times.audit_retention_ms,
         )
         self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
         self._term = 0  # the term we lead, 0 when we do not
@@ -221,7 +226,10 @@ class Duties:
     def on_submitted(self, command: bytes) -> None:
         """A call's command has its place in line: what it queues is granted right behind it."""
         if self._office is not None and self.matching.polls_waiting:
-            self._foresee(decode_command(command)[1])
+            decoded = decode_command(command)[1]
+            if isinstance(decoded, Attributed):
+                decoded = decoded.command
+            self._foresee(decoded)
 
     def _foresee(self, command: Command) -> None:
         tasks = tasks_after(command, self._find_run)

@@ -13,10 +13,11 @@ from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DutyTimes:
-    """Durations (ms) that grants carry."""
+    """Durations (ms) that grants carry, and how long the audit log is kept (0: for ever)."""
 
     lease_ms: int
     decision_timeout_ms: int
+    audit_retention_ms: int = 0
 
 
 def grant_of(match: Match, times: DutyTimes) -> GrantDecision | GrantActivity:

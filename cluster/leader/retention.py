@@ -1,5 +1,5 @@
 """What is kept for a time leaves by log time, through the log, in slices: closed runs after the
-retention of their namespace, remembered request ids after theirs.
+retention of their namespace, remembered request ids after theirs, the audit log after its own.
 
 Both are found along an index, oldest first. The next slice of runs follows when the last one is
 applied. What apply refuses (a message of that run is still on its way) is met in the next round.
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from raftflow.cluster.features import DELETION
+from raftflow.cluster.features import AUDIT, DELETION
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.replica import Replica
 from raftflow.cluster.store import ClosedRun, Store
-from raftflow.engine.commands import DeleteRun, ForgetRequests
+from raftflow.engine.commands import DeleteRun, ForgetAudit, ForgetRequests
 from raftflow.engine.rejections import Answer
 
 SLICE_RUNS = 64
@@ -27,7 +27,13 @@ class Retention:
     """``wake`` is called when the next slice of runs may follow."""
 
     def __init__(
-        self, *, proposer: Proposer, store: Store, replica: Replica, wake: Callable[[], None]
+        self,
+        *,
+        proposer: Proposer,
+        store: Store,
+        replica: Replica,
+        wake: Callable[[], None],
+        audit_retention_ms: int = 0,  # for ever
     ) -> None:
         self._proposer = proposer
         self._store = store
@@ -38,16 +44,19 @@ class Retention:
         self._after: ClosedRun | None = None  # the last one of this round
         self._next_ms = 0
         self._forget_at_ms = 0
+        self._audit_retention_ms = audit_retention_ms
+        self._audit_at_ms = 0
 
     def clear(self) -> None:
         self._office += 1
         self._under_way = 0
         self._after = None
-        self._next_ms = self._forget_at_ms = 0
+        self._next_ms = self._forget_at_ms = self._audit_at_ms = 0
 
     async def work(self, now_ms: int) -> None:
         """Propose what is due."""
         await self._forget_requests(now_ms)
+        await self._forget_audit(now_ms)
         await self._delete_runs(now_ms)
 
     async def _forget_requests(self, now_ms: int) -> None:
@@ -57,6 +66,18 @@ class Retention:
         oldest_ms = await self._store.oldest_request_ms()
         if oldest_ms is not None and oldest_ms <= now_ms:
             self._proposer.propose_duty(ForgetRequests(before_ms=now_ms, limit=FORGET_AT_ONCE))
+
+    async def _forget_audit(self, now_ms: int) -> None:
+        """A slice each round; the next one waits while rows are left that may go."""
+        if not self._audit_retention_ms or now_ms < self._audit_at_ms:
+            return
+        if self._proposer.feature_level < AUDIT.level:
+            return
+        before_ms = now_ms - self._audit_retention_ms
+        through = await self._store.outdated_audit(before_ms, FORGET_AT_ONCE)
+        self._audit_at_ms = now_ms + (FORGET_EVERY_MS if through else ROUND_EVERY_MS)
+        if through:
+            self._proposer.propose_duty(ForgetAudit(through=through, before_ms=before_ms))
 
     async def _delete_runs(self, now_ms: int) -> None:
         if self._under_way or now_ms < self._next_ms:

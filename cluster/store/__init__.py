@@ -16,6 +16,8 @@ from raftflow.cluster.store.errors import (
 )
 from raftflow.cluster.store.store import DEFAULT_SETTINGS, Store, StoreSettings
 from raftflow.cluster.store.views import (
+    AuditFilter,
+    AuditPage,
     BadCursor,
     ClosedRun,
     Loaded,
@@ -32,6 +34,8 @@ from raftflow.cluster.store.writer import WriterTimes
 __all__ = [
     "DEFAULT_SETTINGS",
     "AppliedState",
+    "AuditFilter",
+    "AuditPage",
     "BadCursor",
     "ClosedRun",
     "Copy",

@@ -19,6 +19,7 @@ from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import CorruptRecord
+from raftflow.cluster.store.paging import forward
 from raftflow.cluster.store.readers import applied_state
 from raftflow.cluster.store.records import BadRecord, unframe
 from raftflow.engine import invariants
@@ -102,6 +103,7 @@ def _runs(path: str, db: sqlite3.Connection, after: int) -> Slice:
     found: list[Finding] = []
     until = time.thread_time() + _SLICE_S
     headers = db.execute(_HEADERS, (after, _SLICE_ROWS)).fetchall()
+    forward((header[0] for header in headers), after)
     checked = 0
     for header in headers:
         run_no, who = header[0], RunKey(*header[1:4])
@@ -231,6 +233,7 @@ def _requests(db: sqlite3.Connection, after: tuple[str, str]) -> Slice:
     forgotten = kept != applied.next_run_no - 1
     found: list[Finding] = []
     remembered = db.execute(_REMEMBERED, (*after, _SLICE_ROWS)).fetchall()
+    forward((row[:2] for row in remembered), after)
     for namespace, request_id, expires_ms, record in remembered:
         after = (namespace, request_id)
         try:

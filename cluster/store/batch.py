@@ -73,6 +73,9 @@ class WriteBatch:
     timers: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
     namespaces: dict[str, bytes] = field(default_factory=dict)
     types: dict[tuple[str, str], None] = field(default_factory=dict)
+    tokens: dict[str, bytes | None] = field(default_factory=dict)
+    audit: list[tuple[int, int, bytes]] = field(default_factory=list)
+    forget_audit: tuple[int, int] | None = None  # up to this one, as far as older than
     requests: dict[tuple[str, str], tuple[int, bytes]] = field(default_factory=dict)
     forget: tuple[int, int] | None = None  # requests expired by, at most this many
     size: int = _ROW_OVERHEAD
@@ -93,6 +96,9 @@ class WriteBatch:
         self.timers.update(later.timers)
         self.namespaces.update(later.namespaces)
         self.types.update(later.types)
+        self.tokens.update(later.tokens)
+        self.audit.extend(later.audit)
+        self.forget_audit = later.forget_audit or self.forget_audit
         self.requests.update(later.requests)
         self.forget = later.forget or self.forget
         self.size += later.size
@@ -158,6 +164,8 @@ class RowEncoder:
         self._end_part("deletions")
         self._add_catalog(changes)
         self._end_part("namespaces and types")
+        self._add_access(changes)
+        self._end_part("tokens and audit log")
         self._add_requests(changes)
         self._end_part("requests")
         self.batch.size += sum(map(len, self.rows)) + _ROW_OVERHEAD * len(self.rows)
@@ -244,6 +252,20 @@ class RowEncoder:
         for name, workflow_type in changes.types:
             self.batch.types[name, workflow_type] = None
             self.rows.append(frame(rows.encode_type(name, workflow_type)))
+
+    def _add_access(self, changes: Changes) -> None:
+        for token_id, token in changes.tokens.items():
+            record = frame(rows.encode_token(token, token_id))
+            self.batch.tokens[token_id] = None if token is None else record
+            self.rows.append(record)
+        for noted in changes.audit:
+            record = frame(rows.encode_audit(noted))
+            self.batch.audit.append((noted.audit_no, noted.time_ms, record))
+            self.rows.append(record)
+        wish = changes.forget_audit
+        if wish is not None:
+            self.batch.forget_audit = (wish.through, wish.before_ms)
+            self.rows.append(frame(rows.encode_audit_forgotten(wish)))
 
     def _add_requests(self, changes: Changes) -> None:
         for key, request in changes.requests.items():

@@ -13,7 +13,7 @@ from raftflow.cluster.store.errors import StoreDamaged, StoreTooNew, fatal, sens
 log = structlog.get_logger("raftflow.store")
 
 APPLICATION_ID = 0x72666C77  # "rflw"
-SCHEMA_VERSION = 2  # schema_<n>.sql brings version n - 1 to n
+SCHEMA_VERSION = 3  # schema_<n>.sql brings version n - 1 to n
 
 _WRITER_CACHE_KIB = 32 << 10
 _READER_CACHE_KIB = 4 << 10

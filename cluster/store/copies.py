@@ -13,6 +13,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 
+from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.durable import sync_directory
 from raftflow.cluster.store import scrub
 from raftflow.cluster.store.batch import AppliedState
@@ -65,7 +66,7 @@ def verify(path: str, sha256: str, expected: tuple[int, int]) -> AppliedState:
         _check_all(path)
     except sqlite3.Error as error:
         raise CopyRefused(path, f"it does not open: {error}", "fetch another copy") from error
-    except (StoreError, CorruptRecord) as error:
+    except (StoreError, CorruptRecord, UnknownValue) as error:
         # The disk it was made on has rotted: that must not spread.
         raise CopyRefused(path, f"it is damaged: {error}", "fetch another copy") from error
     if (found.index, found.term) != expected:
@@ -109,18 +110,18 @@ def file_sha256(path: str) -> str:
 
 
 def _applied(path: str) -> AppliedState:
-    with closing(_immutable(path)) as db:
+    with closing(immutable(path)) as db:
         return applied_state(db)
 
 
 def _check_all(path: str) -> None:
-    with closing(_immutable(path)) as db:
+    with closing(immutable(path)) as db:
         for _ in scrub.steps(path, db):
             pass
 
 
-def _immutable(path: str) -> sqlite3.Connection:
-    # The file is complete, and no WAL may appear beside it.
+def immutable(path: str) -> sqlite3.Connection:
+    """To read a copy: the file is complete, and no WAL may appear beside it."""
     return sqlite3.connect(f"file:{_quoted(path)}?immutable=1", uri=True)
 
 

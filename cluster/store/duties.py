@@ -4,8 +4,8 @@ what has been kept long enough."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -14,12 +14,15 @@ from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.sieve import bits_of
 from raftflow.cluster.store.batch import NUMBER_BITS
 from raftflow.cluster.store.errors import StoreDamaged
+from raftflow.cluster.store.paging import forward
 from raftflow.cluster.store.records import BadRecord, Words, unframe
 from raftflow.cluster.store.views import ClosedRun, MessagePage, OpenTask, TaskPage
 from raftflow.engine.commands import TimerKind
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
-from raftflow.engine.state import Catalog, TaskState, TimerRow
+from raftflow.engine.state import OPEN_STATUSES, Catalog, TaskState, TimerRow
+
+T = TypeVar("T")
 
 _TIMER_KIND = Words({int(item): item for item in TimerKind})
 
@@ -27,14 +30,21 @@ _TIMER_KIND = Words({int(item): item for item in TimerKind})
 def catalog(path: str, db: sqlite3.Connection) -> Catalog:
     found = Catalog()
     for name, record in db.execute("SELECT name, record FROM namespaces ORDER BY name"):
-        try:
-            found.namespaces[name] = rows.decode_namespace(unframe(record))
-        except (BadRecord, DecodeError) as error:
-            raise StoreDamaged(
-                path, f"namespace {name!r}: {error}", "fetch a copy from another node"
-            ) from error
+        found.namespaces[name] = _read(path, f"namespace {name!r}", record, rows.decode_namespace)
+    for token_id, record in db.execute("SELECT token_id, record FROM tokens ORDER BY token_id"):
+        found.tokens[token_id] = _read(path, f"token {token_id!r}", record, rows.decode_token)
+    phases = ",".join([str(int(status)) for status in OPEN_STATUSES])
+    counted = f"SELECT namespace, sum(runs) FROM counters WHERE phase IN ({phases}) GROUP BY 1"
+    found.open_runs.update(db.execute(counted).fetchall())
     found.types.update(db.execute("SELECT namespace, workflow_type FROM types").fetchall())
     return found
+
+
+def _read(path: str, what: str, record: bytes, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(unframe(record))
+    except (BadRecord, DecodeError, UnknownValue) as error:
+        raise StoreDamaged(path, f"{what}: {error}", "fetch a copy from another node") from error
 
 
 def oldest_request_ms(db: sqlite3.Connection) -> int | None:
@@ -63,15 +73,16 @@ def timers_due(
         run_no = row[0] if row else 0
         start = (after.fire_at_ms, run_no, int(after.kind), after.sequence)
     found = db.execute(
-        "SELECT namespace, workflow_id, run_id, kind, sequence, fire_at_ms"
+        "SELECT namespace, workflow_id, run_id, fire_at_ms, timers.run_no, kind, sequence"
         " FROM timers INDEXED BY timers_by_time JOIN runs USING (run_no)"
         " WHERE (fire_at_ms, timers.run_no, kind, sequence) > (?, ?, ?, ?) AND fire_at_ms <= ?"
         " ORDER BY fire_at_ms, timers.run_no, kind, sequence LIMIT ?",
         (*start, horizon_ms, limit),
-    )
+    ).fetchall()
+    forward((row[3:] for row in found), start)
     return [
         TimerRow(RunKey(namespace, workflow_id, run_id), _TIMER_KIND[kind], sequence, fire_at)
-        for namespace, workflow_id, run_id, kind, sequence, fire_at in found
+        for namespace, workflow_id, run_id, fire_at, _, kind, sequence in found
     ]
 
 
@@ -100,6 +111,7 @@ def open_tasks(
         sql = _DECISIONS if table == "runs" else _ACTIVITIES
         read = _decision if table == "runs" else _activity
         found = db.execute(sql, (state, last, limit - len(tasks))).fetchall()
+        forward((row[0] for row in found), last)
         for row in found:
             try:
                 tasks.append(read(row))
@@ -154,6 +166,7 @@ _NUMBER_MASK = (1 << NUMBER_BITS) - 1
 
 def outbox(db: sqlite3.Connection, after: int, limit: int) -> MessagePage:
     found = db.execute(_OUTBOX, (after, limit)).fetchall()
+    forward((row[0] for row in found), after)
     messages = [
         SendMessage(RunKey(*row[1:4]), row[0] & _NUMBER_MASK, row[4], row[5], starts=bool(row[6]))
         for row in found
@@ -178,7 +191,8 @@ def closed_runs(
                 continue
             if namespace == after.key.namespace:
                 start = (after.closed_ms, after.run_no)
-        found = db.execute(_CLOSED, (namespace, before_ms, *start, limit - len(runs)))
+        found = db.execute(_CLOSED, (namespace, before_ms, *start, limit - len(runs))).fetchall()
+        forward((row[3:5] for row in found), start)
         runs += [ClosedRun(RunKey(*row[:3]), *row[3:]) for row in found]
         if len(runs) == limit:
             break

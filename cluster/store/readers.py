@@ -23,9 +23,13 @@ Job = Callable[[sqlite3.Connection], T]
 
 
 def applied_state(db: sqlite3.Connection) -> AppliedState:
+    """Raises UnknownValue."""
     row = db.execute(
         "SELECT log_index, log_term, time_ms, digest, next_run_no FROM applied"
     ).fetchone()
+    # No checksum covers it, and everything that waits for an index compares with it.
+    if row is None or [type(value) for value in row] != [int, int, int, bytes, int]:
+        raise UnknownValue(f"how far it is cannot be told: {row!r:.100}")
     return AppliedState(*row)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from raftflow.cluster.store.errors import FETCH, CorruptRecord, StoreDamaged, fatal
+from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.store.errors import FETCH, CorruptRecord, StoreDamaged, fatal, senseless
+from raftflow.cluster.store.paging import forward
 from raftflow.cluster.store.records import BadRecord, unframe
 
 _ROWS = 500
@@ -20,6 +22,7 @@ _NUMBERED = (
     ("signals", "signal_no"),
     ("arrivals", "arrival_no"),
     ("outbox", "message_no"),
+    ("audit_log", "audit_no"),
 )
 
 
@@ -32,6 +35,8 @@ def steps(path: str, db: sqlite3.Connection) -> Iterator[int]:
         yield from _named(path, db)
     except sqlite3.Error as error:
         raise fatal(path, error) from error
+    except UnknownValue as error:
+        raise senseless(path, error) from error
 
 
 def _pages(path: str, db: sqlite3.Connection) -> Iterator[int]:
@@ -57,18 +62,21 @@ def _records(path: str, db: sqlite3.Connection, table: str, number: str) -> Iter
     question = f"SELECT {number}, record FROM {table} WHERE {number} > ? ORDER BY {number} LIMIT ?"
     after = -(1 << 62)
     while rows := db.execute(question, (after, _ROWS)).fetchall():
+        forward((row[0] for row in rows), after)
         yield sum([_verify(path, f"{table} {row}", record) for row, record in rows])
         after = rows[-1][0]
 
 
 def _named(path: str, db: sqlite3.Connection) -> Iterator[int]:
-    """Namespaces are few; requests are read in the order of their keys."""
-    rows = db.execute("SELECT name, record FROM namespaces").fetchall()
-    yield sum([_verify(path, f"namespaces {name}", record) for name, record in rows])
+    """Namespaces and tokens are few; requests are read in the order of their keys."""
+    for table, key in (("namespaces", "name"), ("tokens", "token_id")):
+        rows = db.execute(f"SELECT {key}, record FROM {table}").fetchall()
+        yield sum([_verify(path, f"{table} {name}", record) for name, record in rows])
     question = """SELECT namespace, request_id, record FROM requests
         WHERE (namespace, request_id) > (?, ?) ORDER BY namespace, request_id LIMIT ?"""
     after = ("", "")
     while rows := db.execute(question, (*after, _ROWS)).fetchall():
+        forward((row[:2] for row in rows), after)
         yield sum([_verify(path, f"requests {request}", record) for _, request, record in rows])
         after = rows[-1][:2]
 

@@ -12,7 +12,8 @@ from typing import TypeVar
 import structlog
 
 from raftflow.cluster.background import in_thread
-from raftflow.cluster.store import audit, copies, duties, lists
+from raftflow.cluster.codec.shapes import UnknownValue
+from raftflow.cluster.store import audit, copies, duties, lists, trail
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
 from raftflow.cluster.store.connection import prepare
@@ -25,6 +26,8 @@ from raftflow.cluster.store.errors import (
 )
 from raftflow.cluster.store.readers import Readers, applied_state
 from raftflow.cluster.store.views import (
+    AuditFilter,
+    AuditPage,
     ClosedRun,
     Counts,
     Loaded,
@@ -237,6 +240,10 @@ class Store:
 
         return await self._ask(read, settle=True)
 
+    async def audit_log(self, wanted: AuditFilter) -> AuditPage:
+        """Raises CorruptRecord."""
+        return await self._ask(lambda db: trail.page(self.path, db, wanted), settle=True)
+
     # ---- duties of a new leader -----------------------------------------------------------------
 
     async def open_tasks(self, *, after: tuple[int, int] | None, limit: int) -> TaskPage:
@@ -259,6 +266,10 @@ class Store:
         """Runs that closed before the bound of their namespace (in ``bounds``, sorted by name), by
         namespace and closing time."""
         return await self._ask(lambda db: duties.closed_runs(db, bounds, after, limit))
+
+    async def outdated_audit(self, before_ms: int, limit: int) -> int:
+        """The last of the oldest rows of the audit log that may go; 0 when none may."""
+        return await self._ask(lambda db: trail.outdated(db, before_ms, limit))
 
     async def audit(self, place: audit.Place) -> audit.Slice:
         """Hold a slice of the rows against what must be true of them."""
@@ -296,7 +307,7 @@ class Store:
         try:
             self.written = applied_state(db)
             self.catalog = duties.catalog(self.path, db)
-        except (sqlite3.Error, TypeError, CorruptRecord) as error:
+        except (sqlite3.Error, UnknownValue, CorruptRecord) as error:
             db.close()
             raise not_a_store(self.path, error) from error
         self._submitted_index = self.written.index

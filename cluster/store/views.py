@@ -10,7 +10,7 @@ from raftflow.engine.commands import Attributes
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.limits import USUAL_PRIORITY
-from raftflow.engine.state import RequestRecord, Run, RunStatus
+from raftflow.engine.state import AuditRecord, RequestRecord, Run, RunStatus
 
 # A page has room for so many bytes of records or labels, and for one row more: payloads, memos and
 # attributes may be large, and hundreds of them asked for at once.
@@ -125,6 +125,31 @@ class ClosedRun:
     closed_ms: int
     run_no: int
     history_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """ "" and None ask for any. ``cursor`` 0: from the one end."""
+
+    actor: str = ""
+    call: str = ""
+    namespace: str = ""
+    target: str = ""
+    outcome: str = ""
+    after_ms: int | None = None  # and from this moment on
+    before_ms: int | None = None
+    oldest_first: bool = False
+    limit: int = 200
+    cursor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """``cursor`` 0: that was the last page. A page may be short of what was asked for, or empty,
+    and yet not the last one."""
+
+    records: Sequence[AuditRecord]
+    cursor: int
 
 
 Counts = Mapping[RunStatus, int]

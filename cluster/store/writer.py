@@ -274,6 +274,10 @@ _PUT_TIMERS = _Many("INSERT OR REPLACE INTO timers VALUES {rows}", 4)
 _DROP_TIMER = "DELETE FROM timers WHERE run_no = ? AND kind = ? AND sequence = ?"
 _PUT_NAMESPACES = _Many("INSERT OR REPLACE INTO namespaces VALUES {rows}", 2)
 _PUT_TYPES = _Many("INSERT OR IGNORE INTO types VALUES {rows}", 2)
+_PUT_TOKENS = _Many("INSERT OR REPLACE INTO tokens VALUES {rows}", 2)
+_DROP_TOKENS = _Many("DELETE FROM tokens WHERE token_id IN (VALUES {rows})", 1)
+_PUT_AUDIT = _Many("INSERT INTO audit_log VALUES {rows}", 3)
+_FORGET_AUDIT = "DELETE FROM audit_log WHERE audit_no <= ? AND time_ms < ?"
 _PUT_REQUESTS = _Many("INSERT OR REPLACE INTO requests VALUES {rows}", 4)
 _FORGET_REQUESTS = """DELETE FROM requests WHERE (namespace, request_id) IN (
     SELECT namespace, request_id FROM requests INDEXED BY requests_by_expiry
@@ -303,6 +307,7 @@ def _write_rows(db: sqlite3.Connection, batch: WriteBatch) -> None:
         db.execute(_FORGET_REQUESTS, batch.forget)
     _PUT_NAMESPACES.run(db, batch.namespaces.items())
     _PUT_TYPES.run(db, batch.types)
+    _write_access(db, batch)
     # With all their rows: also those that this transaction wrote before.
     _DELETE_RUNS.run(db, [(run_no,) for run_no in batch.deleted])
     applied = batch.applied
@@ -318,6 +323,15 @@ def _write_pending(db: sqlite3.Connection, batch: WriteBatch) -> None:
     _DROP_ARRIVALS.run(db, [(number,) for number, row in arrivals if row is None])
     _PUT_OUTBOX.run(db, [row for _, row in outbox if row is not None])
     _DROP_OUTBOX.run(db, [(number,) for number, row in outbox if row is None])
+
+
+def _write_access(db: sqlite3.Connection, batch: WriteBatch) -> None:
+    tokens = batch.tokens.items()
+    _PUT_TOKENS.run(db, [(token_id, row) for token_id, row in tokens if row is not None])
+    _DROP_TOKENS.run(db, [(token_id,) for token_id, row in tokens if row is None])
+    _PUT_AUDIT.run(db, batch.audit)
+    if batch.forget_audit:
+        db.execute(_FORGET_AUDIT, batch.forget_audit)
 
 
 def _write_labels(db: sqlite3.Connection, batch: WriteBatch) -> None:

@@ -26,6 +26,7 @@ export function showNodes(cluster, answeredBy) {
 // What a node does matters most; that it does not vote, if it only follows.
 function roleOf(node) {
   if (node.member === "removed") return "removed";
+  if (node.member === "api") return node.away ? "api, away" : "api";
   if (node.away) return node.member === "learner" ? "learner, away" : "away";
   return node.member === "learner" ? "learner" : node.role.toLowerCase();
 }

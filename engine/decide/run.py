@@ -13,6 +13,7 @@ from raftflow.engine.commands import (
 )
 from raftflow.engine.decide import attributes, signal
 from raftflow.engine.decide import cancel as cancelling
+from raftflow.engine.decide import namespace as namespaces
 from raftflow.engine.decide.context import (
     DONE,
     Context,
@@ -74,6 +75,9 @@ def start(ctx: Context, command: StartRun) -> Verdict:
             return _held(holder, command)
     if ctx.used(RunKey(namespace, command.workflow_id, command.run_id)):
         return refuse(Reason.INVALID_COMMAND, f"run id {command.run_id!r} was used before")
+    paid = namespaces.admit_start(ctx, namespace)
+    if isinstance(paid, Rejection):
+        return Verdict(paid)
     event = WorkflowStarted(
         namespace=namespace,
         workflow_id=command.workflow_id,
@@ -89,7 +93,7 @@ def start(ctx: Context, command: StartRun) -> Verdict:
     )
     moves = (event, _signal_of(command)) if command.signal_name else (event,)
     named = command.workflow_id if command.workflow_id_generated else ""
-    return Verdict(Started(command.run_id, True, named), None, moves)
+    return Verdict(Started(command.run_id, True, named), None, (*paid, *moves))
 
 
 def terminate(ctx: Context, command: TerminateRun) -> Verdict:

@@ -42,6 +42,7 @@ from raftflow.engine.evolve import (
     run,
     signal,
     timer,
+    token,
 )
 from raftflow.engine.evolve.arrivals import PATIENCE
 from raftflow.engine.evolve.recorder import Recorder
@@ -68,11 +69,16 @@ from raftflow.engine.transitions import (
     Move,
     NamespaceCreated,
     NamespaceUpdated,
+    QuotaSet,
     RunForgotten,
     RunParked,
     RunResumed,
     RunSuspended,
+    StartPaid,
     TimerKept,
+    TokenMinted,
+    TokenRevoked,
+    TokensForgotten,
     TypesRegistered,
 )
 
@@ -140,7 +146,12 @@ OF_NONE: dict[type, Callable[..., Run | None]] = {
     WorkflowStarted: run.started,
     NamespaceCreated: namespace.created,
     NamespaceUpdated: namespace.updated,
+    QuotaSet: namespace.quota_set,
+    StartPaid: namespace.start_paid,
     TypesRegistered: namespace.types_registered,
+    TokenMinted: token.minted,
+    TokenRevoked: token.revoked,
+    TokensForgotten: token.forgotten,
 }
 
 
@@ -152,6 +163,9 @@ def evolve(rec: Recorder, subject: Run | None, moves: tuple[Move, ...]) -> None:
             return
         subject = OF_NONE[type(moves[0])](rec, moves[0])
         moves = moves[1:]
+        if subject is None:
+            evolve(rec, None, moves)
+            return
     elif subject.stale_decisions >= PATIENCE:
         _under_pressure(rec, subject, moves)
         return

@@ -13,7 +13,7 @@ from raftflow.engine.events import (
     WorkflowTerminated,
     WorkflowTimedOut,
 )
-from raftflow.engine.evolve import child, decision
+from raftflow.engine.evolve import child, decision, namespace
 from raftflow.engine.evolve import step as steps
 from raftflow.engine.evolve.cancel import stop
 from raftflow.engine.evolve.recorder import Recorder
@@ -45,6 +45,7 @@ def started(rec: Recorder, body: WorkflowStarted) -> Run:
     before = rec.state.current.get(workflow)
     if before is not None:
         run.older_runs = rec.state.runs[RunKey(*workflow, before)].older_runs + 1
+    namespace.run_opened(rec, body.namespace)
     rec.state.runs[key] = run
     rec.state.current[workflow] = body.run_id
     rec.changes.current[workflow] = body.run_id
@@ -131,5 +132,6 @@ def _close(rec: Recorder, run: Run, status: RunStatus) -> None:
     run.suspended_reason = ""
     run.status = status
     run.closed_ms = rec.time_ms
+    namespace.run_closed(rec, run.key.namespace)
     if status is not RunStatus.CONTINUED_AS_NEW:
         child.report(rec, run)

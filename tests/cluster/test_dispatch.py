@@ -460,3 +460,26 @@ async def test_a_heartbeat_is_tried_again_while_there_is_time() -> None:
     node.beats = [PeerUnavailable("n2", sent=True)] * 50
     with pytest.raises(Unavailable):
         await beat(node)
+
+
+async def test_a_node_that_stops_gives_back_what_its_polls_had() -> None:
+    node = FakeNode()
+    answered = asyncio.Event()
+
+    async def execute(command: Command, *, deadline_ms: int | None = None) -> Answer:
+        await answered.wait()
+        node.returned.append(command)
+        return Done()
+
+    node.execute = execute  # type: ignore[method-assign]
+    poll = node.poll()
+    named = await node.announced()
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    node.grant(named.poll_id)
+    draining = asyncio.create_task(node.dispatch.drain())
+    await asyncio.sleep(0)
+    assert not draining.done(), "it waits for the leader's answer"
+    answered.set()
+    await draining
+    assert [type(command) for command in node.returned] == [ReturnTask]

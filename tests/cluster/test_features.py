@@ -22,7 +22,7 @@ class Member:
 
 START = start("w")
 NEW, MIDDLE, OLD, UNKNOWN = (
-    Member(3, "0.3.0"),
+    Member(4, "0.4.0"),
     Member(2, "0.2.0"),
     Member(1, "0.1.0"),
     Member(0, ""),
@@ -66,14 +66,14 @@ def test_what_a_command_needs(command: Any, name: str | None) -> None:
 
 
 def test_the_oldest_member_counts() -> None:
-    assert levels(NEW, NEW, NEW).level == 3
+    assert levels(NEW, NEW, NEW).level == 4
     assert levels(NEW, MIDDLE, NEW).level == 2
     assert levels(NEW, MIDDLE, OLD).level == 1
 
 
 def test_who_was_not_heard_of_counts_as_what_the_log_says() -> None:
     fresh = levels(NEW, NEW, UNKNOWN)
-    assert fresh.level == 3  # an empty log: a new cluster
+    assert fresh.level == 4  # an empty log: a new cluster
     waiting = levels(NEW, NEW, UNKNOWN)
     waiting.saw_entry(1)
     assert waiting.level == 1
@@ -82,15 +82,15 @@ def test_who_was_not_heard_of_counts_as_what_the_log_says() -> None:
 def test_it_never_falls() -> None:
     table = {"n1": NEW, "n2": NEW}
     tracked = Levels(members=lambda: table)
-    assert tracked.level == 3
+    assert tracked.level == 4
     table["n2"] = OLD
-    assert tracked.level == 3
+    assert tracked.level == 4
 
 
 def test_a_guess_does_not_last() -> None:
     table = {"n1": NEW, "n2": UNKNOWN}
     tracked = Levels(members=lambda: table)
-    assert tracked.level == 3
+    assert tracked.level == 4
     table["n2"] = OLD
     assert tracked.level == 1
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftflow.cluster.consensus.membership import Configuration, Member, step_problem
+from raftflow.cluster.consensus.membership import (
+    MAX_API_NODES,
+    Configuration,
+    Member,
+    step_problem,
+)
 from raftflow.cluster.errors import MembershipRefused
 from raftflow.cluster.steward import (
     CAUGHT_UP_ENTRIES,
@@ -275,3 +280,31 @@ def test_a_learner_can_always_go() -> None:
 def test_who_is_no_member_cannot_go() -> None:
     with refused("NODE_NOT_FOUND", "n9 is no member; the members are n1, n2"):
         removed(cluster("n1", "n2"), "n9", seen("n1"), held_back_by=())
+
+
+# ---- API nodes ----------------------------------------------------------------------------------
+
+
+def with_api(*, disk: str = "a") -> Configuration:
+    return cluster("n1", "n2", "n3").put(Member("n4", "n4:9233", False, disk, api=True))
+
+
+def test_an_api_node_is_never_promoted() -> None:
+    assert due(with_api(), seen("n1", "n2", "n3", "n4")) is None
+
+
+def test_an_api_node_that_lost_its_disk_is_one_still() -> None:
+    change = due(with_api(), seen("n1", "n2", "n3", "n4/b"))
+    assert change is not None
+    assert change.configuration.find("n4") == Member("n4", "n4:9233", False, "b", api=True)
+
+
+def test_api_nodes_have_a_bound_of_their_own() -> None:
+    found = cluster("n1", "n2", "n3")
+    for number in range(MAX_API_NODES):
+        found = added(found, f"a{number}", f"a{number}:1", held_back_by=(), api=True)
+    with pytest.raises(MembershipRefused, match=f"there are {MAX_API_NODES} API nodes"):
+        added(found, "b", "b:1", held_back_by=(), api=True)
+    voter = added(found, "b", "b:1", held_back_by=()).find("b")
+    assert voter is not None
+    assert voter.kind == "learner"

@@ -10,7 +10,7 @@ from engine_harness import EngineHarness, run_to_end
 
 from raftflow.engine import apply as module
 from raftflow.engine.apply import Touched, touched_keys
-from raftflow.engine.commands import Command, ForgetRequests, TimerKind
+from raftflow.engine.commands import Attributed, Command, ForgetAudit, ForgetRequests, TimerKind
 from raftflow.engine.decide.context import Verdict
 from raftflow.engine.ids import RunKey, TokenParts, WorkflowKey, format_token
 from raftflow.engine.rejections import Done, Reason, Rejection, Started
@@ -33,7 +33,8 @@ def test_three_steps_complete() -> None:
 
 
 def test_every_command_is_decided() -> None:
-    assert {*module._DECIDE, ForgetRequests} == {*get_args(Command)}
+    apart = {ForgetRequests, ForgetAudit, Attributed}
+    assert {*module._DECIDE} | apart == {*get_args(Command)}
 
 
 def test_keys_that_commands_touch() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,6 +61,11 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db.execute("PRAGMA journal_mode = DELETE")
     db.close()
     return folder / "state.db"
+
+
+def within_reason(reading: Coroutine[Any, Any, None]) -> None:
+    """Whatever is wrong with a store, nobody waits for ever."""
+    asyncio.run(asyncio.wait_for(reading, 60))
 
 
 async def quietly(reading: Awaitable[object]) -> object:
@@ -147,7 +152,7 @@ def test_spoiled_rows_are_told_in_the_documented_ways(healthy: Path, data: st.Da
             spoil(db, data)
         db.commit()
         db.close()
-        asyncio.run(read_all(path))
+        within_reason(read_all(path))
 
 
 @fuzzed()
@@ -157,7 +162,7 @@ def test_bent_pages_are_told_in_the_documented_ways(healthy: Path, data: st.Data
     with TemporaryDirectory() as name:
         path = Path(name) / "state.db"
         path.write_bytes(data.draw(bent([content])))
-        asyncio.run(read_all(path))
+        within_reason(read_all(path))
 
 
 @fuzzed(share=2)
@@ -170,7 +175,7 @@ def test_damaged_and_hostile_copies_change_nothing(healthy: Path, data: st.DataO
     hostile = data.draw(st.booleans())
     announced = hashlib.sha256(sent if hostile else content).hexdigest()
     with TemporaryDirectory() as name:
-        asyncio.run(install(Path(name), healthy, sent, announced, same=sent == content))
+        within_reason(install(Path(name), healthy, sent, announced, same=sent == content))
 
 
 async def install(folder: Path, healthy: Path, sent: bytes, sha256: str, *, same: bool) -> None:

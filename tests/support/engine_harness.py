@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,6 +47,7 @@ from raftflow.engine.outbox import sending
 from raftflow.engine.rejections import Answer, Granted
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
 from raftflow.engine.state import (
+    AuditRecord,
     Catalog,
     Message,
     NamespaceRecord,
@@ -54,6 +56,7 @@ from raftflow.engine.state import (
     Signal,
     Step,
     TimerRow,
+    TokenRecord,
     WorkingSet,
 )
 
@@ -74,6 +77,8 @@ class Rows:
     timers: dict[tuple[RunKey, TimerKind, int], TimerRow] = dataclasses.field(default_factory=dict)
     namespaces: dict[str, NamespaceRecord] = dataclasses.field(default_factory=dict)
     types: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
+    tokens: dict[str, TokenRecord] = dataclasses.field(default_factory=dict)
+    audit: list[AuditRecord] = dataclasses.field(default_factory=list)
     requests: dict[tuple[str, str], RequestRecord] = dataclasses.field(default_factory=dict)
 
     def load_run(self, key: RunKey) -> Run | None:
@@ -220,6 +225,9 @@ class EngineHarness:
     def _cold(self) -> WorkingSet:
         catalog = Catalog(types=set(self.rows.types))
         catalog.namespaces.update(self.rows.namespaces)
+        catalog.tokens.update(sorted(self.rows.tokens.items()))
+        opened = [key.namespace for key, run in self.rows.runs.items() if run.open]
+        catalog.open_runs.update(Counter(opened))
         return WorkingSet(catalog=catalog)
 
     def _load(self, touched: Touched) -> None:
@@ -283,6 +291,21 @@ class EngineHarness:
         ):
             table.update(getattr(changes, name))
             written += getattr(changes, name).items()
+        for token_id, token in changes.tokens.items():
+            if token is None:
+                del rows.tokens[token_id]
+            else:
+                rows.tokens[token_id] = token
+            written.append((token_id, token))
+        rows.audit += changes.audit
+        written += changes.audit
+        if (wish := changes.forget_audit) is not None:
+            rows.audit = [
+                row
+                for row in rows.audit
+                if row.audit_no > wish.through or row.time_ms >= wish.before_ms
+            ]
+            written.append(wish)
         self.digest = digest.roll(self.digest, self.index, (repr(r).encode() for r in written))
         if changes.forget_requests is not None:
             self._forget(changes.forget_requests.before_ms, changes.forget_requests.limit)

@@ -1,8 +1,9 @@
 """Golden scripts of the engine: directives in, answers, events and effects out.
 
 Tokens go by the name that `as=` gave them. Every directive takes `advance=` (ms of log time before
-it) and `ns=`. What comes out: the answer; new events with their ids, and with ~ facts that wait to
-be events; effects, indented; and how the run stands, when it changed.
+it), `ns=` and `by=` (the token that says it; `by=:name` is a line of a token file). What comes out:
+the answer; new events with their ids, and with ~ facts that wait to be events; effects, indented;
+how the run stands, when it changed; and rows of the audit log.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import datadriven
 import engine_harness as make
@@ -33,12 +35,12 @@ from raftflow.engine.commands import (
     WorkflowCommand,
 )
 from raftflow.engine.describe import waiting_on
-from raftflow.engine.effects import HistoryGrew, StepResolved
+from raftflow.engine.effects import HistoryGrew, StepResolved, TokenEnded
 from raftflow.engine.ids import DEFAULT_NAMESPACE, RunKey
 from raftflow.engine.limits import Limits
-from raftflow.engine.rejections import Answer, Done, Granted, Rejection, Started
+from raftflow.engine.rejections import Answer, Done, Granted, Minted, Rejection, Started
 from raftflow.engine.retry import NO_RETRY, RetryPolicy
-from raftflow.engine.state import EndChild, Run
+from raftflow.engine.state import AuditRecord, EndChild, Run
 
 _TESTDATA = Path(__file__).resolve().parent.parent / "engine" / "testdata"
 
@@ -99,7 +101,7 @@ class _Script:
         if verb == "show":
             return self._show(directive)
         before = {key: self._stand(key) for key in self.harness.rows.runs}
-        command = _BUILD[verb](self, directive)
+        command = _by(_BUILD[verb](self, directive), options.get("by", ""))
         applied = self.harness.apply(command, advance_ms=int(options.get("advance", "0")))
         answer = applied.replies[0].answer
         if isinstance(answer, Granted):
@@ -120,11 +122,19 @@ class _Script:
         out += [
             f"    {self._fields(effect)}{self._foreign(effect.run, command)}"
             for effect in applied.effects
-            if not isinstance(effect, HistoryGrew | StepResolved)
+            if not isinstance(effect, HistoryGrew | StepResolved | TokenEnded)
+        ]
+        out += [
+            f"    {self._fields(effect)}"
+            for effect in applied.effects
+            if isinstance(effect, TokenEnded)
         ]
         stands = [(self._stand(key), before.get(key)) for key in applied.changes.runs]
         out += [now for now, then in stands if now != then]
         out += [f"{key.workflow_id}/{key.run_id} forgotten" for key in applied.changes.deleted]
+        changed = applied.changes.tokens.items()
+        out += [f"{token_id} forgotten" for token_id, record in changed if record is None]
+        out += [_audit(row) for row in applied.changes.audit]
         return "\n".join(out)
 
     # ---- showing ------------------------------------------------------------------------------
@@ -143,6 +153,9 @@ class _Script:
                 return f"started {answer.run_id}{'' if answer.started else ' before'}"
             case Granted():
                 return f"granted {self.names[answer.token]}"
+            case Minted():
+                until = f" until +{answer.expires_ms - BIRTH_MS}" if answer.expires_ms else ""
+                return f"minted {answer.token_id}{until}"
             case Rejection():
                 cancelled = " cancelled" if answer.cancelled else ""
                 return f"{answer.reason.name}{cancelled}: {answer.message}"
@@ -375,6 +388,32 @@ class _Script:
             request_id=directive.options.get("request", ""),
         )
 
+    def mint(self, directive: _Directive) -> Command:
+        """An id has 12 characters; `for=` is its lifetime, `parent=` makes it a session."""
+        get = directive.options.get
+        (token_id,) = directive.words
+        return cmd.MintToken(
+            token_id=token_id,
+            name=get("name", "somebody"),
+            role=cmd.Role[get("role", "user").upper()],
+            namespaces=tuple(filter(None, get("ns", "").split(","))),
+            sees_payloads="payloads" in directive.options,
+            salt=b"s" * int(get("salt", "16")),
+            digest=b"d" * 32,
+            lifetime_ms=int(get("for", "0")),
+            parent=get("parent", ""),
+            request_id=get("request", ""),
+        )
+
+    def revoke(self, directive: _Directive) -> Command:
+        return cmd.RevokeToken(
+            token_id=directive.words[0], request_id=directive.options.get("request", "")
+        )
+
+    def record(self, directive: _Directive) -> Command:
+        call, target, outcome = directive.words
+        return cmd.RecordCall(call=call, target=target, outcome=outcome)
+
     def deliver(self, directive: _Directive) -> Command:
         """`deliver order-1 1`, as the row says; `child=` is the run id of a child that starts,
         `to=` and `to_run=` another target."""
@@ -406,9 +445,37 @@ class _Script:
             request_id=directive.options.get("request", ""),
         )
 
+    def quota(self, directive: _Directive) -> Command:
+        return cmd.SetQuota(
+            namespace=directive.words[0],
+            max_open_runs=int(directive.options.get("open", "0")),
+            starts_per_second=int(directive.options.get("starts", "0")),
+            request_id=directive.options.get("request", ""),
+        )
+
     def register(self, directive: _Directive) -> Command:
         namespace = directive.options.get("ns", DEFAULT_NAMESPACE)
         return cmd.RegisterTypes(namespace=namespace, workflow_types=directive.words)
+
+
+def _by(command: Any, who: str) -> Command:
+    if not who:
+        return command
+    named = who.startswith(":")
+    origin = cmd.Origin(
+        actor=who[1:] if named else who,
+        role=cmd.Role.ADMIN,
+        node="n1",
+        address="10.0.0.9",
+        token_id="" if named else who,
+    )
+    return cmd.Attributed(origin=origin, command=command)
+
+
+def _audit(row: AuditRecord) -> str:
+    where = f"{row.audit_no >> 16}.{row.audit_no & 0xFFFF}"
+    said = (row.actor, row.call, row.namespace, row.target, row.run_id, row.detail, row.outcome)
+    return " | ".join([f"audit {where}", *filter(None, said)])
 
 
 def _attributes(words: Sequence[str]) -> cmd.Attributes:
@@ -500,6 +567,10 @@ _BUILD: dict[str, Callable[[_Script, _Directive], Command]] = {
     "namespace": _Script.namespace,
     "register": _Script.register,
     "update": _Script.update,
+    "quota": _Script.quota,
+    "mint": _Script.mint,
+    "revoke": _Script.revoke,
+    "record": _Script.record,
     "deliver": _Script.deliver,
     "delete": _Script.delete,
 }

@@ -36,6 +36,15 @@ class Process:
     raft: str
     metrics: str
     process: subprocess.Popen[bytes] | None = None
+    trusted: Path | None = None  # where it speaks TLS
+
+    @property
+    def address(self) -> str:
+        """As the command line takes it."""
+        return f"https://{self.http}" if self.trusted else self.http
+
+    def call(self, method: str, path: str, body: Any = None, *, timeout: float = 40.0) -> Any:
+        return call(self.http, method, path, body, timeout=timeout, trusted=self.trusted)
 
     @property
     def data(self) -> Path:
@@ -61,7 +70,7 @@ class Process:
 
     def is_ready(self) -> bool:
         try:
-            return bool(call(self.http, "GET", "/api/ready", timeout=5.0)["ready"])
+            return bool(self.call("GET", "/api/ready", timeout=5.0)["ready"])
         except (OSError, HttpError):
             return False
 
@@ -122,7 +131,7 @@ class Nodes:
         """The cluster as a node sees it that knows who leads."""
         for node in self.running():
             with contextlib.suppress(OSError, HttpError):
-                state: dict[str, Any] = call(node.http, "GET", "/api/cluster", timeout=2.0)
+                state: dict[str, Any] = node.call("GET", "/api/cluster", timeout=2.0)
                 if state["leader"]:
                     return state
         return None
@@ -165,14 +174,19 @@ class Nodes:
         return done.stdout
 
     def try_cli(self, *arguments: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
-        addresses = ",".join(each.http for each in self.running())
+        addresses = ",".join(each.address for each in self.running())
+        trusted = next((str(each.trusted) for each in self.running() if each.trusted), "")
         return subprocess.run(
             [*PROGRAM, *arguments],
             capture_output=True,
             text=True,
             timeout=timeout,
             check=False,
-            env={**os.environ, "RAFTFLOW_ADDRESS": addresses},
+            env={
+                **os.environ,
+                "RAFTFLOW_ADDRESS": addresses,
+                **({"RAFTFLOW_CA_FILE": trusted} if trusted else {}),
+            },
         )
 
     def add(self, node_id: str, *, timeout: str = "60s") -> str:
@@ -265,7 +279,7 @@ class Load:
         while True:
             for node in self._nodes.running():
                 try:
-                    return call(node.http, method, path, body, timeout=15.0)
+                    return node.call(method, path, body, timeout=15.0)
                 except HttpError as error:
                     if error.status != 503 or time.monotonic() > deadline:
                         raise

@@ -7,9 +7,11 @@ and grants would have it; due timers fire on `tick`.
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,8 @@ from engine_harness import (
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
+from raftflow.cluster.backup.manifest import Manifest
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
@@ -35,15 +39,33 @@ from raftflow.cluster.features import Levels
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
-from raftflow.cluster.store.views import BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.trail import _matches
+from raftflow.cluster.store.views import (
+    AuditFilter,
+    AuditPage,
+    BadCursor,
+    RunFilter,
+    RunPage,
+    RunSummary,
+)
+from raftflow.cluster.tls import api_credentials
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import FEATURE_LEVEL, Batch, Command, EagerPoll, ReturnTask
+from raftflow.engine.commands import (
+    FEATURE_LEVEL,
+    Attributed,
+    Batch,
+    Command,
+    EagerPoll,
+    Origin,
+    ReturnTask,
+)
 from raftflow.engine.describe import activity_task, decision_task, lease_fate
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
 from raftflow.engine.rejections import Answer, Granted
 from raftflow.engine.state import Catalog, Run, RunStatus, Signal, TaskState
 
 START_MS = 1_750_000_000_000
+STATE = b"the whole state"  # what a backup of this node holds
 
 
 @dataclass(slots=True)
@@ -61,7 +83,8 @@ class SingleNode:
     harness: EngineHarness = field(default_factory=EngineHarness)
     parked: list[Parked] = field(default_factory=list)
     listeners: list[Callable[[Any, Batch], None]] = field(default_factory=list)
-    executed: list[Command] = field(default_factory=list)
+    executed: list[Command] = field(default_factory=list)  # whoever said them
+    origins: list[Origin] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
     fault: Exception | None = None
     checkpointed_index: int = 0
@@ -85,7 +108,11 @@ class SingleNode:
     ) -> Answer:
         await asyncio.sleep(0)
         self.check()
-        self.executed.append(command)
+        if isinstance(command, Attributed):
+            self.origins.append(command.origin)
+            self.executed.append(command.command)
+        else:
+            self.executed.append(command)
         answer = self.apply(command)
         self.deliver()
         self.match()
@@ -273,7 +300,17 @@ class SingleNode:
     def catalog(self) -> Catalog:
         rows = self.harness.rows
         born = Catalog().namespaces
-        return Catalog(namespaces=born | rows.namespaces, types=set(rows.types))
+        return Catalog(
+            namespaces=born | rows.namespaces, types=set(rows.types), tokens=dict(rows.tokens)
+        )
+
+    @property
+    def time_ms(self) -> int:
+        return self.harness.time_ms
+
+    async def wait_applied(self, index: int, *, timeout_ms: int) -> None:
+        if index > self.harness.index:
+            raise TimeoutError
 
     async def run_view(self, namespace: str, workflow_id: str, run_id: str = "") -> Run | None:
         rows = self.harness.rows
@@ -341,6 +378,12 @@ class SingleNode:
         self.check()
         events = self.harness.rows.events[run][start - 1 : start - 1 + limit]
         return [frame(encode_event(event)) for event in events]
+
+    async def audit_log(self, wanted: AuditFilter) -> AuditPage:
+        assert not wanted.cursor
+        rows = self.harness.rows.audit
+        ordered = rows if wanted.oldest_first else rows[::-1]
+        return AuditPage([row for row in ordered if _matches(row, wanted)][: wanted.limit], 0)
 
     async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
         found: dict[RunStatus, int] = {}
@@ -417,6 +460,24 @@ class SingleNode:
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
 
+    async def take_backup(self, *, feature_level: int) -> Taken:
+        return Taken(
+            Manifest(
+                cluster_id="",
+                node_id="n1",
+                version="0",
+                feature_level=feature_level,
+                index=self.applied_index,
+                term=1,
+                time_ms=0,
+                digest=self.digest.hex(),
+                size=len(STATE),
+                sha256=sha256(STATE).hexdigest(),
+                created_at="2026-01-01T00:00:00+00:00",
+            ),
+            io.BytesIO(STATE),
+        )
+
 
 def config_for(ports: Sequence[int], data_dir: Path, **settings: Any) -> Config:
     http, grpc, metrics = (Address("127.0.0.1", port) for port in ports)
@@ -440,6 +501,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         levels=levels or Levels(members=node.peers),
         members=node,
         checks=node,
+        backups=node,
         hosted_types=frozenset({"Hosted"}),
     )
 
@@ -454,7 +516,7 @@ class Served:
 
     @property
     def http(self) -> str:
-        return f"http://{self.services.config.http_addr}"
+        return f"{self.services.config.http_scheme}://{self.services.config.http_addr}"
 
     @property
     def grpc(self) -> str:
@@ -462,12 +524,12 @@ class Served:
 
     @property
     def metrics(self) -> str:
-        return f"http://{self.services.config.metrics_addr}"
+        return f"{self.services.config.http_scheme}://{self.services.config.metrics_addr}"
 
 
 async def serve(config: Config, *, tokens: Tokens | None = None) -> Served:
     node = SingleNode()
-    ports = replace(services(node, config), tokens=tokens or Tokens())
+    ports = replace(services(node, config), tokens=tokens or Tokens(), tls=api_credentials(config))
     server = ApiServer(ports)
     await server.start()
     return Served(node, server, ports)

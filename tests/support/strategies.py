@@ -449,6 +449,14 @@ class Player:
             request_id=f"u{op.c}" if op.c > 8 else "",
         )
 
+    def bound(self, op: Operation) -> Command:
+        return cmd.SetQuota(
+            namespace=NAMESPACES[op.a % 5],
+            max_open_runs=(0, 0, 1, 3)[op.b % 4],
+            starts_per_second=(0, 0, 1, 50)[op.c % 4],
+            request_id=f"b{op.c}" if op.c > 8 else "",
+        )
+
     def say_again(self, op: Operation) -> Command | None:
         recent = self._said[-12:]
         return recent[op.a % len(recent)] if recent else None
@@ -496,6 +504,7 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.delete,
     Player.delete,
     Player.retain,
+    Player.bound,
     Player.say_again,
     Player.forget,
 )

@@ -6,19 +6,26 @@ import asyncio
 import json
 import shutil
 import time
+from collections.abc import Coroutine
 from importlib.metadata import version
 from typing import Any
+
+import structlog
 
 from raftflow.cluster.api.handlers.common import execute
 from raftflow.cluster.api.payloads import timestamp
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import ID_PATTERN, Address
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
-from raftflow.cluster.features import MEMBERSHIP
-from raftflow.engine.commands import CreateNamespace, UpdateNamespace
+from raftflow.cluster.errors import MembershipRefused, Overloaded, Unavailable
+from raftflow.cluster.features import API_NODES, AUDIT, MEMBERSHIP
+from raftflow.engine.commands import CreateNamespace, RecordCall, SetQuota, UpdateNamespace
 from raftflow.engine.ids import DEFAULT_NAMESPACE
 from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
+
+log = structlog.get_logger("raftflow.api")
 
 VERSION = version("raftflow")
 STATUS_METHOD = "node.status"
@@ -26,10 +33,13 @@ STATUS_METHOD = "node.status"
 # A node further behind than this is not sent new callers.
 READY_LAG = 1_000
 _PEER_ANSWER_MS = 300
+_NOTE_MS = 2_000
 _STARTED = time.monotonic()
 
 
-async def change_namespace(node: NodeServices, command: CreateNamespace | UpdateNamespace) -> None:
+async def change_namespace(
+    node: NodeServices, command: CreateNamespace | UpdateNamespace | SetQuota
+) -> None:
     await execute(node, command)
 
 
@@ -46,6 +56,10 @@ def leader_of(node: NodeServices) -> str | None:
     return heard
 
 
+def _uptime_seconds() -> float:
+    return round(time.monotonic() - _STARTED, 3)
+
+
 async def health(node: NodeServices) -> dict[str, Any]:
     """From this node alone: it answers without a leader."""
     consensus = node.consensus.status()
@@ -55,7 +69,7 @@ async def health(node: NodeServices) -> dict[str, Any]:
     return {
         "status": "ok",
         "version": VERSION,
-        "uptime_seconds": round(time.monotonic() - _STARTED, 3),
+        "uptime_seconds": _uptime_seconds(),
         "workflows_active": sum(each.get(status, 0) for each in counts for status in OPEN_STATUSES),
         "task_queue_depth": queues.activity_tasks,
         "workflow_task_queue_depth": queues.workflow_tasks,
@@ -88,7 +102,9 @@ def readiness(node: NodeServices) -> dict[str, Any]:
 # ---- who belongs to the cluster -----------------------------------------------------------------
 
 
-async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any]:
+async def add_node(
+    node: NodeServices, node_id: str, raft: str, *, api: bool = False
+) -> dict[str, Any]:
     if not ID_PATTERN.fullmatch(node_id):
         raise ApiError(
             "INVALID_FIELD",
@@ -102,12 +118,13 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
         raise ApiError(
             "INVALID_FIELD", f"raft: nobody can connect to {address}; name a host that others reach"
         )
-    node.levels.require(MEMBERSHIP)
-    index = await node.members.add(node_id, str(address))
+    node.levels.require(API_NODES if api else MEMBERSHIP)
+    adding = node.members.add(node_id, str(address), api=api)
+    index = await _noted(node, "AddNode", node_id, adding)
     return {
         "id": node_id,
         "raft": str(address),
-        "member": "learner",
+        "member": "api" if api else "learner",
         "index": index,
         "cluster_id": node.config.cluster_id,
     }
@@ -115,13 +132,51 @@ async def add_node(node: NodeServices, node_id: str, raft: str) -> dict[str, Any
 
 async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
     node.levels.require(MEMBERSHIP)
-    index = await node.members.remove(node_id)
+    index = await _noted(node, "RemoveNode", node_id, node.members.remove(node_id))
     return {
         "id": node_id,
         "member": "removed",
         "index": index,
         "cluster_id": node.config.cluster_id,
     }
+
+
+async def _noted(
+    node: NodeServices, call: str, target: str, change: Coroutine[Any, Any, int]
+) -> int:
+    """Members are no part of the state that the log's commands change: so the audit log says first
+    that the change is asked for, and then what came of it."""
+    if not node.levels.allows(AUDIT):
+        return await change
+    try:
+        await execute(node, RecordCall(call=call, target=target, outcome="ASKED"))
+    except BaseException:
+        change.close()
+        raise
+    outcome = "UNKNOWN"
+    try:
+        index = await change
+        outcome = "OK"
+        return index
+    except MembershipRefused as error:
+        outcome = error.reason
+        raise
+    finally:
+        await _note_outcome(node, RecordCall(call=call, target=target, outcome=outcome))
+
+
+async def _note_outcome(node: NodeServices, noted: RecordCall) -> None:
+    """Not at any price: a node that has removed itself cannot, and its caller hears that."""
+    try:
+        await node.forwarder.execute(noted, deadline_ms=_NOTE_MS)
+    except (Unavailable, Overloaded) as error:
+        log.warning("outcome_not_noted", call=noted.call, target=noted.target, reason=str(error))
+
+
+async def take_backup(node: NodeServices) -> Taken:
+    """A copy of the state with everything that was acknowledged, anywhere, before the call."""
+    await node.reads.linearizable()
+    return await node.backups.take(feature_level=node.levels.level)
 
 
 # ---- the cluster page ---------------------------------------------------------------------------
@@ -151,17 +206,26 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "snapshot_age_seconds": round(node.replica.snapshot_age_seconds, 1),
         "disk_free_bytes": shutil.disk_usage(node.config.data_dir).free,
         "version": VERSION,
+        "uptime_seconds": _uptime_seconds(),
         "clock_skew_ms": round(node.clock.skew_ms()),
         "peers": {peer.id: str(peer.raft) for peer in node.config.voters},
         "invariants": node.checks.report(),
         "repair": node.consensus.waiting_for or None,
         "no_vote": node.consensus.no_vote or None,
+        "auth": _auth(node),
     }
     if status.leader == node.config.node_id:
         followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
         own = {"match_index": status.flushed_index, "last_contact_ms": 0}
         row["followers"] = {**followers, node.config.node_id: own}
     return row
+
+
+def _auth(node: NodeServices) -> str:
+    """`exposed`: nobody is asked for a token, and others reach this node."""
+    if node.tokens.on:
+        return "on"
+    return "exposed" if node.config.reached_by_others else "off"
 
 
 def _followed(seen: Any) -> dict[str, int | None]:
@@ -188,6 +252,7 @@ async def cluster(node: NodeServices) -> dict[str, Any]:
         "node": node.config.node_id,
         "leader": leader_of(node),
         "term": status.term,
+        "auth": "on" if node.tokens.on else "off",
         "feature_level": node.levels.level,
         "configuration_index": status.configuration_index,
         "pending_change": _pending_change(status, rows),
@@ -228,7 +293,7 @@ def _row(
     return {
         "id": info.id,
         "role": report.get("role", "unknown"),
-        "member": "removed" if member is None else "voter" if member.voter else "learner",
+        "member": "removed" if member is None else member.kind,
         "incarnation": (member.incarnation if member else "") or info.incarnation or None,
         "http": info.http,
         "grpc": info.grpc,
@@ -247,12 +312,14 @@ def _row(
         "snapshot_age_seconds": report.get("snapshot_age_seconds"),
         "disk_free_bytes": report.get("disk_free_bytes"),
         "version": report.get("version") or info.version,
+        "uptime_seconds": report.get("uptime_seconds"),
         "feature_level": info.feature_level,
         "clock_skew_ms": report.get("clock_skew_ms"),
         "peers": report.get("peers"),
         "invariants": report.get("invariants"),
         "repair": report.get("repair"),
         "no_vote": report.get("no_vote"),
+        "auth": report.get("auth"),
         "connected": bool(info.connected),
     }
 

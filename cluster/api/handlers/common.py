@@ -9,10 +9,10 @@ from raftflow.cluster.api.status import ApiError, of_rejection, of_unavailable
 from raftflow.cluster.errors import Unavailable
 from raftflow.engine.commands import Command, RegisterTypes
 from raftflow.engine.ids import DEFAULT_NAMESPACE
-from raftflow.engine.rejections import Done, Granted, Rejection, Started
+from raftflow.engine.rejections import Done, Granted, Minted, Rejection, Started
 
 
-async def execute(node: NodeServices, command: Command) -> Started | Done | Granted:
+async def execute(node: NodeServices, command: Command) -> Started | Done | Granted | Minted:
     """Run a command through the log; a rejection becomes the caller's error. One that may have
     been applied names the request id, which the caller needs to ask again."""
     try:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 from multidict import MultiMapping
 
+from raftflow.cluster.api.auth import Caller
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import check_id, check_payload
 from raftflow.cluster.api.schema import Object, Schema
@@ -46,14 +47,16 @@ NOTHING_CAME = Answer(204)
 class Request:
     """``path_id`` is the id in the path, decoded; "" when it has none."""
 
-    node: NodeServices
+    node: NodeServices  # as the caller has it: what it proposes is signed
     watch: Watch
     route: Route
+    caller: Caller
     namespace: str
     path_id: str
     query_text: str
     headers: MultiMapping[str]
     body: bytes
+    secure: bool = False  # over TLS
 
     def fields(self, *, strict: bool = True) -> Fields:
         assert self.route.body is not None

@@ -15,7 +15,7 @@ from raftflow.cluster.api.limits import (
     MAX_OFFSET,
     MAX_POLL_MS,
 )
-from raftflow.cluster.api.payloads import parse_time
+from raftflow.cluster.api.payloads import hidden, parse_time
 from raftflow.cluster.api.routes.request import (
     ATTRIBUTE_FILTERS,
     NOTHING_CAME,
@@ -114,6 +114,7 @@ START = Route(
         "WORKFLOW_ID_IN_USE",
         "REQUEST_ID_REUSED",
         "LIMIT_EXCEEDED",
+        "QUOTA_EXCEEDED",
         "UNREADABLE",
     ),
 )
@@ -187,7 +188,8 @@ LIST = Route(
 async def describe(request: Request) -> Answer:
     run_id = optional_id(request.query(), "run_id")
     found = await runs.describe(request.node, request.namespace, request.path_id, run_id)
-    return Answer(200, views.described(found))
+    view = views.described(found)
+    return Answer(200, view if request.caller.sees_payloads else hidden(view))
 
 
 DESCRIBE = Route(
@@ -224,6 +226,8 @@ async def history(request: Request) -> Answer:
     binary = query.get("format", "json") == "binary"
     if not binary and query.get("format", "json") != "json":
         raise ApiError("INVALID_FIELD", "format must be json or binary")
+    if binary:
+        request.caller.may_see_payloads()
     key = RunKey(request.namespace, request.path_id, optional_id(query, "run_id"))
     page = await runs.history(
         request.node,
@@ -236,7 +240,8 @@ async def history(request: Request) -> Answer:
     if page is None:
         return NOTHING_CAME
     if not binary:
-        return Answer(200, views.history_page(page))
+        view = views.history_page(page)
+        return Answer(200, view if request.caller.sees_payloads else hidden(view))
     return Answer(
         200,
         headers={

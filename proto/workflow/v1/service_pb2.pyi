@@ -24,6 +24,14 @@ class ParentClosePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PARENT_CLOSE_POLICY_REQUEST_CANCEL: _ClassVar[ParentClosePolicy]
     PARENT_CLOSE_POLICY_ABANDON: _ClassVar[ParentClosePolicy]
 
+class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLE_UNSPECIFIED: _ClassVar[Role]
+    ROLE_VIEWER: _ClassVar[Role]
+    ROLE_USER: _ClassVar[Role]
+    ROLE_ADMIN: _ClassVar[Role]
+    ROLE_WORKER: _ClassVar[Role]
+
 class TaskKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TASK_KIND_UNSPECIFIED: _ClassVar[TaskKind]
@@ -37,6 +45,11 @@ ID_CONFLICT_POLICY_USE_EXISTING: IdConflictPolicy
 PARENT_CLOSE_POLICY_TERMINATE: ParentClosePolicy
 PARENT_CLOSE_POLICY_REQUEST_CANCEL: ParentClosePolicy
 PARENT_CLOSE_POLICY_ABANDON: ParentClosePolicy
+ROLE_UNSPECIFIED: Role
+ROLE_VIEWER: Role
+ROLE_USER: Role
+ROLE_ADMIN: Role
+ROLE_WORKER: Role
 TASK_KIND_UNSPECIFIED: TaskKind
 TASK_KIND_ACTIVITY: TaskKind
 TASK_KIND_WORKFLOW: TaskKind
@@ -347,7 +360,7 @@ class DescribeWorkflowRequest(_message.Message):
     def __init__(self, workflow_id: _Optional[str] = ..., run_id: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
 
 class DescribeWorkflowResponse(_message.Message):
-    __slots__ = ("run", "input", "output", "error", "error_type", "steps", "signals", "waiting_on", "execution_timeout_ms", "traceparent", "tracestate", "continued_from_run_id", "continued_to_run_id", "parent", "cancel_requested_ms", "cancel_reason")
+    __slots__ = ("run", "input", "output", "error", "error_type", "steps", "signals", "waiting_on", "execution_timeout_ms", "traceparent", "tracestate", "continued_from_run_id", "continued_to_run_id", "parent", "cancel_requested_ms", "cancel_reason", "payload_hidden")
     RUN_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +377,7 @@ class DescribeWorkflowResponse(_message.Message):
     PARENT_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REQUESTED_MS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_HIDDEN_FIELD_NUMBER: _ClassVar[int]
     run: RunSummary
     input: bytes
     output: bytes
@@ -380,7 +394,8 @@ class DescribeWorkflowResponse(_message.Message):
     parent: Parent
     cancel_requested_ms: int
     cancel_reason: str
-    def __init__(self, run: _Optional[_Union[RunSummary, _Mapping]] = ..., input: _Optional[bytes] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., waiting_on: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., continued_from_run_id: _Optional[str] = ..., continued_to_run_id: _Optional[str] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., cancel_requested_ms: _Optional[int] = ..., cancel_reason: _Optional[str] = ...) -> None: ...
+    payload_hidden: bool
+    def __init__(self, run: _Optional[_Union[RunSummary, _Mapping]] = ..., input: _Optional[bytes] = ..., output: _Optional[bytes] = ..., error: _Optional[str] = ..., error_type: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., waiting_on: _Optional[_Iterable[_Union[Waiting, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., continued_from_run_id: _Optional[str] = ..., continued_to_run_id: _Optional[str] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., cancel_requested_ms: _Optional[int] = ..., cancel_reason: _Optional[str] = ..., payload_hidden: bool = ...) -> None: ...
 
 class Parent(_message.Message):
     __slots__ = ("workflow_id", "run_id", "sequence")
@@ -823,14 +838,18 @@ class UpsertSearchAttributes(_message.Message):
     def __init__(self, attributes: _Optional[_Mapping[str, AttributeValue]] = ...) -> None: ...
 
 class Namespace(_message.Message):
-    __slots__ = ("name", "retention_ms", "created_ms")
+    __slots__ = ("name", "retention_ms", "created_ms", "max_open_runs", "starts_per_second")
     NAME_FIELD_NUMBER: _ClassVar[int]
     RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     name: str
     retention_ms: int
     created_ms: int
-    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    max_open_runs: int
+    starts_per_second: int
+    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ...) -> None: ...
 
 class CreateNamespaceRequest(_message.Message):
     __slots__ = ("name", "retention_ms", "request_id")
@@ -860,6 +879,22 @@ class UpdateNamespaceResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class SetNamespaceQuotaRequest(_message.Message):
+    __slots__ = ("name", "max_open_runs", "starts_per_second", "request_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    max_open_runs: int
+    starts_per_second: int
+    request_id: str
+    def __init__(self, name: _Optional[str] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SetNamespaceQuotaResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ListNamespacesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -869,6 +904,144 @@ class ListNamespacesResponse(_message.Message):
     NAMESPACES_FIELD_NUMBER: _ClassVar[int]
     namespaces: _containers.RepeatedCompositeFieldContainer[Namespace]
     def __init__(self, namespaces: _Optional[_Iterable[_Union[Namespace, _Mapping]]] = ...) -> None: ...
+
+class Token(_message.Message):
+    __slots__ = ("id", "name", "role", "namespaces", "sees_payloads", "created_ms", "expires_ms", "revoked_ms", "parent", "status")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    SEES_PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_MS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    role: Role
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    sees_payloads: bool
+    created_ms: int
+    expires_ms: int
+    revoked_ms: int
+    parent: str
+    status: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., namespaces: _Optional[_Iterable[str]] = ..., sees_payloads: bool = ..., created_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., revoked_ms: _Optional[int] = ..., parent: _Optional[str] = ..., status: _Optional[str] = ...) -> None: ...
+
+class MintTokenRequest(_message.Message):
+    __slots__ = ("name", "role", "namespaces", "sees_payloads", "lifetime_ms", "request_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    SEES_PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_MS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    role: Role
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    sees_payloads: bool
+    lifetime_ms: int
+    request_id: str
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., namespaces: _Optional[_Iterable[str]] = ..., sees_payloads: bool = ..., lifetime_ms: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class MintTokenResponse(_message.Message):
+    __slots__ = ("text", "token", "not_yet")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NOT_YET_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    token: Token
+    not_yet: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, text: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ..., not_yet: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListTokensRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTokensResponse(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[Token]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping]]] = ...) -> None: ...
+
+class RevokeTokenRequest(_message.Message):
+    __slots__ = ("id", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RevokeTokenResponse(_message.Message):
+    __slots__ = ("applied_by", "not_yet")
+    APPLIED_BY_FIELD_NUMBER: _ClassVar[int]
+    NOT_YET_FIELD_NUMBER: _ClassVar[int]
+    applied_by: _containers.RepeatedScalarFieldContainer[str]
+    not_yet: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, applied_by: _Optional[_Iterable[str]] = ..., not_yet: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListAuditRequest(_message.Message):
+    __slots__ = ("actor", "call", "namespace_name", "target", "outcome", "after_ms", "before_ms", "oldest_first", "limit", "cursor")
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_NAME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    actor: str
+    call: str
+    namespace_name: str
+    target: str
+    outcome: str
+    after_ms: int
+    before_ms: int
+    oldest_first: bool
+    limit: int
+    cursor: str
+    def __init__(self, actor: _Optional[str] = ..., call: _Optional[str] = ..., namespace_name: _Optional[str] = ..., target: _Optional[str] = ..., outcome: _Optional[str] = ..., after_ms: _Optional[int] = ..., before_ms: _Optional[int] = ..., oldest_first: bool = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class ListAuditResponse(_message.Message):
+    __slots__ = ("entries", "next_cursor")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[AuditEntry]
+    next_cursor: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class AuditEntry(_message.Message):
+    __slots__ = ("id", "time_ms", "actor", "role", "node", "address", "token_id", "call", "namespace_name", "target", "run_id", "detail", "outcome")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_NAME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    time_ms: int
+    actor: str
+    role: Role
+    node: str
+    address: str
+    token_id: str
+    call: str
+    namespace_name: str
+    target: str
+    run_id: str
+    detail: str
+    outcome: str
+    def __init__(self, id: _Optional[str] = ..., time_ms: _Optional[int] = ..., actor: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., token_id: _Optional[str] = ..., call: _Optional[str] = ..., namespace_name: _Optional[str] = ..., target: _Optional[str] = ..., run_id: _Optional[str] = ..., detail: _Optional[str] = ..., outcome: _Optional[str] = ...) -> None: ...
 
 class WorkerMessage(_message.Message):
     __slots__ = ("id", "demand", "received", "complete_task", "complete_workflow_task", "heartbeat")

@@ -109,10 +109,35 @@ class WorkflowServiceStub(object):
                 request_serializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.FromString,
                 _registered_method=True)
+        self.SetNamespaceQuota = channel.unary_unary(
+                '/workflow.v1.WorkflowService/SetNamespaceQuota',
+                request_serializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaResponse.FromString,
+                _registered_method=True)
         self.ListNamespaces = channel.unary_unary(
                 '/workflow.v1.WorkflowService/ListNamespaces',
                 request_serializer=workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.SerializeToString,
                 response_deserializer=workflow_dot_v1_dot_service__pb2.ListNamespacesResponse.FromString,
+                _registered_method=True)
+        self.MintToken = channel.unary_unary(
+                '/workflow.v1.WorkflowService/MintToken',
+                request_serializer=workflow_dot_v1_dot_service__pb2.MintTokenRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.MintTokenResponse.FromString,
+                _registered_method=True)
+        self.ListTokens = channel.unary_unary(
+                '/workflow.v1.WorkflowService/ListTokens',
+                request_serializer=workflow_dot_v1_dot_service__pb2.ListTokensRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.ListTokensResponse.FromString,
+                _registered_method=True)
+        self.RevokeToken = channel.unary_unary(
+                '/workflow.v1.WorkflowService/RevokeToken',
+                request_serializer=workflow_dot_v1_dot_service__pb2.RevokeTokenRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.RevokeTokenResponse.FromString,
+                _registered_method=True)
+        self.ListAudit = channel.unary_unary(
+                '/workflow.v1.WorkflowService/ListAudit',
+                request_serializer=workflow_dot_v1_dot_service__pb2.ListAuditRequest.SerializeToString,
+                response_deserializer=workflow_dot_v1_dot_service__pb2.ListAuditResponse.FromString,
                 _registered_method=True)
         self.RegisterWorkflowTypes = channel.unary_unary(
                 '/workflow.v1.WorkflowService/RegisterWorkflowTypes',
@@ -234,7 +259,38 @@ class WorkflowServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetNamespaceQuota(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListNamespaces(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MintToken(self, request, context):
+        """Tokens, and the audit log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTokens(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeToken(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAudit(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -344,10 +400,35 @@ def add_WorkflowServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_service__pb2.UpdateNamespaceResponse.SerializeToString,
             ),
+            'SetNamespaceQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetNamespaceQuota,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaResponse.SerializeToString,
+            ),
             'ListNamespaces': grpc.unary_unary_rpc_method_handler(
                     servicer.ListNamespaces,
                     request_deserializer=workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.FromString,
                     response_serializer=workflow_dot_v1_dot_service__pb2.ListNamespacesResponse.SerializeToString,
+            ),
+            'MintToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.MintToken,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.MintTokenRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.MintTokenResponse.SerializeToString,
+            ),
+            'ListTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTokens,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.ListTokensRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.ListTokensResponse.SerializeToString,
+            ),
+            'RevokeToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeToken,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.RevokeTokenRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.RevokeTokenResponse.SerializeToString,
+            ),
+            'ListAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAudit,
+                    request_deserializer=workflow_dot_v1_dot_service__pb2.ListAuditRequest.FromString,
+                    response_serializer=workflow_dot_v1_dot_service__pb2.ListAuditResponse.SerializeToString,
             ),
             'RegisterWorkflowTypes': grpc.unary_unary_rpc_method_handler(
                     servicer.RegisterWorkflowTypes,
@@ -786,6 +867,33 @@ class WorkflowService(object):
             _registered_method=True)
 
     @staticmethod
+    def SetNamespaceQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/SetNamespaceQuota',
+            workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.SetNamespaceQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListNamespaces(request,
             target,
             options=(),
@@ -802,6 +910,114 @@ class WorkflowService(object):
             '/workflow.v1.WorkflowService/ListNamespaces',
             workflow_dot_v1_dot_service__pb2.ListNamespacesRequest.SerializeToString,
             workflow_dot_v1_dot_service__pb2.ListNamespacesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MintToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/MintToken',
+            workflow_dot_v1_dot_service__pb2.MintTokenRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.MintTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/ListTokens',
+            workflow_dot_v1_dot_service__pb2.ListTokensRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.ListTokensResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/RevokeToken',
+            workflow_dot_v1_dot_service__pb2.RevokeTokenRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.RevokeTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow.v1.WorkflowService/ListAudit',
+            workflow_dot_v1_dot_service__pb2.ListAuditRequest.SerializeToString,
+            workflow_dot_v1_dot_service__pb2.ListAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

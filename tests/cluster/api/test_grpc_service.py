@@ -281,6 +281,23 @@ async def test_namespaces(stub: Any) -> None:
     assert reason_of(refused.value).reason == "NAMESPACE_NOT_FOUND"
 
 
+async def test_a_namespace_has_a_quota(stub: Any) -> None:
+    await stub.CreateNamespace(pb.CreateNamespaceRequest(name="shop"))
+    types = pb.RegisterWorkflowTypesRequest(namespace="shop", workflow_types=["Order"])
+    await stub.RegisterWorkflowTypes(types)
+    await stub.SetNamespaceQuota(pb.SetNamespaceQuotaRequest(name="shop", starts_per_second=1))
+    found = (await stub.ListNamespaces(pb.ListNamespacesRequest())).namespaces
+    assert [(each.max_open_runs, each.starts_per_second) for each in found] == [(0, 0), (0, 1)]
+    start = pb.StartWorkflowRequest(namespace="shop", type="Order")
+    await stub.StartWorkflow(start)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.StartWorkflow(start)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    info = reason_of(refused.value)
+    assert (info.reason, info.metadata["limit"]) == ("QUOTA_EXCEEDED", "starts_per_second")
+    assert 0 < int(info.metadata["retry_after_ms"]) <= 1_000
+
+
 @pytest.mark.parametrize(
     ("request_", "field"),
     [

@@ -205,9 +205,11 @@ class Wire:
         self.written: list[pb.NodeMessage] = []
         self.writing = False
         self.open = asyncio.Event()
-        streams = WorkerStreams(services(node, config_for((1, 2, 3), data_dir)))
+        ports = services(node, config_for((1, 2, 3), data_dir))
         self.serving = asyncio.create_task(
-            streams.serve(self.messages(), self.write, lambda message: "default")
+            WorkerStreams(ports).serve(
+                ports, self.messages(), self.write, lambda message: "default"
+            )
         )
 
     async def messages(self) -> AsyncIterator[pb.WorkerMessage]:

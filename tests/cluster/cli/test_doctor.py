@@ -182,3 +182,8 @@ def test_why_nobody_leads_although_all_answer() -> None:
     finding = only(told(*rows, leader=None))
     assert "2 of 2 voters answer" in finding.problem
     assert "n3 cannot vote" in finding.next
+
+
+def test_api_nodes_stand_in_nobodys_setting() -> None:
+    serves = node("n4", member="api", peers={"n1": "10.0.0.1:9233"}, raft="10.0.0.4:9233")
+    assert told(node("n1"), node("n2"), node("n3"), serves) == []

@@ -166,13 +166,16 @@ CHILD = Step(
     parent_close_policy=ParentClosePolicy.ABANDON,
     arrived=True,
 )
+QUOTA = sample(NamespaceRecord)
 GOLDEN = {
     "v0.1.0": {
         "Run": rows.encode_run(RUN, 7),
         "Step": rows.encode_step(STEP, 7),
         "Signal": rows.encode_signal(sample(Signal), 7),
         "RequestRecord": rows.encode_request(sample(RequestRecord)),
-        "NamespaceRecord": rows.encode_namespace(sample(NamespaceRecord)),
+        "NamespaceRecord": rows.encode_namespace(
+            dataclasses.replace(QUOTA, max_open_runs=0, starts_per_second=0, starts_paid_us=0)
+        ),
         "TimerRow": rows.encode_timer(sample(TimerRow), 7, 1, 3),
     },
     "v0.2.0": {
@@ -188,6 +191,7 @@ GOLDEN = {
         "Delivered": pending.encode_message(None, 7, 1),
         "Deleted": pending.encode_deleted(7),
     },
+    "v0.4.0": {"Quota": rows.encode_namespace(QUOTA)},
 }
 
 

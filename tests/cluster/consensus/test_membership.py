@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ MEMBERS = st.builds(
     raft=st.text(max_size=9),
     voter=st.booleans(),
     incarnation=st.text(max_size=9),
-)
+).flatmap(lambda member: st.sampled_from([member, replace(member, voter=False, api=True)]))
 CONFIGURATIONS = st.builds(
     lambda members, level: Configuration(tuple(sorted(members, key=lambda m: m.id)), level),
     st.lists(MEMBERS, max_size=6, unique_by=lambda member: member.id),
@@ -98,3 +100,11 @@ def test_levels_do_not_fall_and_voters_are_few() -> None:
     assert "fall" in (step_problem(Configuration(THREE.members, 3), THREE) or "")
     full = Configuration(tuple(Member(f"n{i}", "") for i in range(MAX_VOTERS)))
     assert "at most" in (step_problem(full, full.put(Member("o", ""))) or "")
+
+
+def test_an_api_node_is_no_voter() -> None:
+    votes = Configuration((Member("a", ""), Member("b", "", voter=True, api=True)))
+    with pytest.raises(MembershipError, match="an API node votes"):
+        decode(encode(votes))
+    kinds = (Member("a", ""), Member("a", "", voter=False), Member("a", "", voter=False, api=True))
+    assert [member.kind for member in kinds] == ["voter", "learner", "api"]

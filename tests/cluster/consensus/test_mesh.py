@@ -2,21 +2,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import ssl
 import struct
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from certs import authority_of, issue, issue_expired, peer_tls
 from eventually import eventually
-from needs import need
 from peers import Peer, hello_of, meshed, start_peer
 from ports import free_ports
 from structlog.testing import capture_logs
 
+from raftflow.cluster.cli.authority import Authority
 from raftflow.cluster.consensus import handshake
+from raftflow.cluster.consensus.certified import WRONG_CERTIFICATE
 from raftflow.cluster.consensus.framing import header
 from raftflow.cluster.consensus.handshake import Purpose
 from raftflow.cluster.consensus.ledger import PeerLedger
@@ -167,26 +169,16 @@ def test_good_addresses() -> None:
 
 
 @pytest.fixture
-def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Mutual TLS with one certificate that both sides present and trust."""
-    openssl = need("openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
-    subject = ["-subj", "/CN=node", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([openssl, *command.split(), *subject, *files], check=True, capture_output=True)
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate))
-    server.verify_mode = ssl.CERT_REQUIRED
-    client = ssl.create_default_context(cafile=str(certificate))
-    for context in (server, client):
-        context.load_cert_chain(certificate, key)
-    return server, client
+def authority(tmp_path: Path) -> Authority:
+    made = authority_of(tmp_path / "certs")
+    issue(made, "n1", "n2", "n3")
+    return made
 
 
-async def test_mutual_tls(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+async def test_mutual_tls(authority: Authority) -> None:
     ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
-    one = await start_peer("n1", ports, tls=tls)
-    two = await start_peer("n2", ports, tls=tls)
+    one = await start_peer("n1", ports, tls=peer_tls(authority, "n1"))
+    two = await start_peer("n2", ports, tls=peer_tls(authority, "n2"))
     await eventually(lambda: one.link("n2") and two.link("n1"))
     assert one.link("n2").send(bytes(100_000))
     await eventually(lambda: two.raft.frames == [("n1", bytes(100_000))])
@@ -194,9 +186,126 @@ async def test_mutual_tls(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", two.port)
         writer.write(framed(handshake.encode(hello_of("n1").to("n2", Purpose.RAFT))))
         with contextlib.suppress(ConnectionError):
-            await reader.read()
+            assert await reader.read() == b""
         writer.close()
+        await eventually(lambda: [log for log in logs if log["event"] == "tls_refused"])
     assert not [log for log in logs if log["event"] == "link_up"]
+    await one.mesh.stop()
+    await two.mesh.stop()
+
+
+async def test_who_calls_itself_a_node_shows_the_certificate_of_that_node(
+    authority: Authority,
+) -> None:
+    """n3 has a certificate of the right authority, and calls itself n1 with it."""
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    two = await start_peer("n2", ports, tls=peer_tls(authority, "n2"))
+    with capture_logs() as logs:
+        impostor = await start_peer("n1", ports, tls=peer_tls(authority, "n3"))
+        await eventually(lambda: impostor.refusals)
+        assert impostor.refusals[0] == ("n2", WRONG_CERTIFICATE)
+        await eventually(lambda: [log for log in logs if log.get("reason") == WRONG_CERTIFICATE])
+    (told, *_) = [log["detail"] for log in logs if log.get("reason") == WRONG_CERTIFICATE]
+    assert told == "the certificate must name raftflow:test/n1, but names raftflow:test/n3"
+    assert two.raft.events == []
+    await impostor.mesh.stop()
+    await two.mesh.stop()
+
+
+async def test_nothing_is_told_to_whom_the_certificate_does_not_name(
+    authority: Authority,
+) -> None:
+    """At the address of n2 listens n3: n1 says not even its hello."""
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    with capture_logs() as logs:
+        other = await start_peer("n2", ports, tls=peer_tls(authority, "n3"))
+        one = await start_peer("n1", ports, tls=peer_tls(authority, "n1"))
+        await eventually(lambda: [log for log in logs if log.get("reason") == WRONG_CERTIFICATE])
+    assert {log["dialled"] for log in logs if log.get("reason") == WRONG_CERTIFICATE} == {True}
+    assert one.raft.events == other.raft.events == []
+    assert other.mesh.known == {}
+    await one.mesh.stop()
+    await other.mesh.stop()
+
+
+@pytest.mark.parametrize("what", ["foreign", "expired", "client"])
+async def test_a_certificate_that_is_not_to_be_trusted(
+    authority: Authority, tmp_path: Path, what: str
+) -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    two = await start_peer("n2", ports, tls=peer_tls(authority, "n2"))
+    if what == "foreign":
+        made = authority_of(tmp_path / "foreign")
+        issue(made, "n1")
+    elif what == "expired":
+        made = authority
+        issue_expired(made, "n1")
+    else:
+        made = authority
+        authority.issue("reports", client=True, days=3)
+        authority.certificate("reports").replace(authority.certificate("n1"))
+        authority.key("reports").replace(authority.key("n1"))
+    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    stranger.load_cert_chain(made.certificate("n1"), made.key("n1"))
+    with capture_logs() as logs:
+        reader, writer = await asyncio.open_connection("127.0.0.1", two.port, ssl=stranger)
+        writer.write(framed(handshake.encode(hello_of("n1").to("n2", Purpose.RAFT))))
+        with contextlib.suppress(OSError):
+            heard = await reader.read()
+            assert b"refused" in heard if what == "client" else heard == b""
+        await eventually(
+            lambda: [
+                log
+                for log in logs
+                if log["event"] == "tls_refused" or log.get("reason") == WRONG_CERTIFICATE
+            ]
+        )
+    writer.close()
+    assert two.raft.events == []
+    await two.mesh.stop()
+
+
+async def test_nodes_get_certificates_one_after_the_other(authority: Authority) -> None:
+    """From three in the clear to three that insist on TLS: each is replaced alone, and is linked to
+    all others, whatever they are by then."""
+    ports = dict(zip(("n1", "n2", "n3"), free_ports(3), strict=True))
+    peers = {name: await start_peer(name, ports) for name in ports}
+    for optional in (True, False):
+        for name in ports:
+            await peers[name].mesh.stop()
+            tls = peer_tls(authority, name, optional=optional)
+            peers[name] = await start_peer(name, ports, tls=tls)
+            for one, other in itertools.permutations(ports, 2):
+                await eventually(lambda o=one, p=other: peers[o].link(p))
+    for one, other in itertools.permutations(ports, 2):
+        link = peers[one].link(other)
+        assert link is not None
+        assert link.certified == {f"raftflow:test/{other}"}
+    for peer in peers.values():
+        await peer.mesh.stop()
+
+
+async def test_new_certificates_of_a_new_authority_break_no_link(authority: Authority) -> None:
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    tls = {name: peer_tls(authority, name) for name in ports}
+    one = await start_peer("n1", ports, tls=tls["n1"])
+    two = await start_peer("n2", ports, tls=tls["n2"])
+    await eventually(lambda: one.link("n2") and two.link("n1"))
+    first = one.link("n2")
+    authority.succeed(days=30)
+    for name in ("n1", "n2", "n3"):
+        for pair in tls.values():
+            pair.refresh()
+        authority.renew(name, days=10)
+    authority.drop_old()
+    for pair in tls.values():
+        pair.refresh()
+    assert one.link("n2") is first
+    assert first.send(b"still here")
+    await eventually(lambda: two.raft.frames == [("n1", b"still here")])
+    first.close("stopping")
+    await eventually(lambda: one.link("n2") is not None and one.link("n2") is not first)
     await one.mesh.stop()
     await two.mesh.stop()
 

@@ -115,6 +115,22 @@ async def test_messages_page_by_page(rig: Rig) -> None:
     assert found == expected
 
 
+async def test_open_runs_are_counted_by_namespace(rig: Rig) -> None:
+    """What quotas go by, after a start as before it."""
+    await apply(rig, CreateNamespace(namespace="other", retention_ms=0, request_id=""))
+    await populate(rig, ["x"], namespace="other")
+    await populate(rig, ["a", "b", "c"])
+    await decide(rig, "a", StartTimer(step_name="t", sequence=1, delay_ms=5))  # WAITING, RUNNING
+    await apply(rig, terminate("b"))
+    await apply(rig, terminate("x", namespace="other"))
+    counted = dict(rig.replica.catalog.open_runs)
+    assert counted == {"default": 2, "other": 0}
+    await rig.stop()
+    await rig.start()
+    found = rig.replica.catalog.open_runs
+    assert {name: count for name, count in found.items() if count} == {"default": 2}
+
+
 async def test_closed_runs_by_namespace_and_time(rig: Rig) -> None:
     other = CreateNamespace(namespace="other", retention_ms=0, request_id="")
     await apply(rig, other)

@@ -278,6 +278,25 @@ def store_of_release_1(path: Path) -> None:
         shutil.copy(released / f"state.db{suffix}", f"{path}{suffix}")
 
 
+@pytest.mark.parametrize("column", ["log_index", "log_term", "time_ms", "digest", "next_run_no"])
+@pytest.mark.parametrize("value", ["ª§", b"\x00", 1.5, 3])
+async def test_a_store_that_does_not_say_how_far_it_is_is_damaged(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    """Whoever waits for an index would wait for ever."""
+    path = tmp_path / "state.db"
+    await (await Store.open(path, settings=NEVER)).close()
+    db = sqlite3.connect(path)
+    db.execute(f"UPDATE applied SET {column} = ?", (value,))
+    db.commit()
+    db.close()
+    if isinstance(value, bytes if column == "digest" else int):
+        await (await Store.open(path)).close()
+        return
+    with pytest.raises(StoreDamaged, match="how far it is cannot be told"):
+        await Store.open(path)
+
+
 async def test_a_store_of_an_older_release_becomes_like_a_new_one(tmp_path: Path) -> None:
     old, new = tmp_path / "old.db", tmp_path / "new.db"
     store_of_release_1(old)

@@ -16,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from multidict import CIMultiDict
 
 from raftflow.cluster.api import json_routes
+from raftflow.cluster.api.admission import Admission
 from raftflow.cluster.api.auth import NAMESPACE_HEADER
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.grpc_handlers import _reader
@@ -72,7 +73,9 @@ class Edge:
         self._services = services
         self._watch = Watch()
         services.replica.subscribe(self._watch.on_applied)
-        self._service = WorkflowService(services, self._watch)
+        self._service = WorkflowService(
+            services, self._watch, Admission(services.config.limits, services.metrics)
+        )
 
     async def call(self, call: JsonCall | RpcCall, caller: Caller) -> Any:
         """The answer's body or message, None when it has none. Raises Refused."""

@@ -327,6 +327,7 @@ class FlowNode(SimNode):
             members=self.members,
             digests=NOT_COMPARED,  # the checkers compare them
             checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
+            backups=None,  # type: ignore[arg-type]  # nobody asks for one here
         )
 
     def kill(self, *, power: bool) -> None:

@@ -42,8 +42,9 @@ class Limits(_message.Message):
     def __init__(self, max_payload_bytes: _Optional[int] = ..., max_history_events: _Optional[int] = ..., max_history_bytes: _Optional[int] = ..., max_open_steps: _Optional[int] = ..., max_untaken_signals: _Optional[int] = ..., suggest_continue_as_new_at: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("command_id", "create_namespace", "register_types", "start_run", "signal_run", "terminate_run", "cancel_run", "complete_decision", "complete_activity", "record_heartbeat", "update_namespace", "pause_run", "unpause_run", "delete_run", "grant_decision", "grant_activity", "return_task", "expire_lease", "fire_timer", "forget_requests", "deliver_message")
+    __slots__ = ("command_id", "origin", "create_namespace", "register_types", "start_run", "signal_run", "terminate_run", "cancel_run", "complete_decision", "complete_activity", "record_heartbeat", "update_namespace", "pause_run", "unpause_run", "delete_run", "mint_token", "revoke_token", "record_call", "set_quota", "grant_decision", "grant_activity", "return_task", "expire_lease", "fire_timer", "forget_requests", "deliver_message", "forget_audit")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     CREATE_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REGISTER_TYPES_FIELD_NUMBER: _ClassVar[int]
     START_RUN_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +58,10 @@ class Command(_message.Message):
     PAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
     UNPAUSE_RUN_FIELD_NUMBER: _ClassVar[int]
     DELETE_RUN_FIELD_NUMBER: _ClassVar[int]
+    MINT_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RECORD_CALL_FIELD_NUMBER: _ClassVar[int]
+    SET_QUOTA_FIELD_NUMBER: _ClassVar[int]
     GRANT_DECISION_FIELD_NUMBER: _ClassVar[int]
     GRANT_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     RETURN_TASK_FIELD_NUMBER: _ClassVar[int]
@@ -64,7 +69,9 @@ class Command(_message.Message):
     FIRE_TIMER_FIELD_NUMBER: _ClassVar[int]
     FORGET_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     DELIVER_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    FORGET_AUDIT_FIELD_NUMBER: _ClassVar[int]
     command_id: str
+    origin: Origin
     create_namespace: CreateNamespace
     register_types: RegisterTypes
     start_run: StartRun
@@ -78,6 +85,10 @@ class Command(_message.Message):
     pause_run: PauseRun
     unpause_run: UnpauseRun
     delete_run: DeleteRun
+    mint_token: MintToken
+    revoke_token: RevokeToken
+    record_call: RecordCall
+    set_quota: SetQuota
     grant_decision: GrantDecision
     grant_activity: GrantActivity
     return_task: ReturnTask
@@ -85,7 +96,22 @@ class Command(_message.Message):
     fire_timer: FireTimer
     forget_requests: ForgetRequests
     deliver_message: DeliverMessage
-    def __init__(self, command_id: _Optional[str] = ..., create_namespace: _Optional[_Union[CreateNamespace, _Mapping]] = ..., register_types: _Optional[_Union[RegisterTypes, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., terminate_run: _Optional[_Union[TerminateRun, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRun, _Mapping]] = ..., complete_decision: _Optional[_Union[CompleteDecision, _Mapping]] = ..., complete_activity: _Optional[_Union[CompleteActivity, _Mapping]] = ..., record_heartbeat: _Optional[_Union[RecordHeartbeat, _Mapping]] = ..., update_namespace: _Optional[_Union[UpdateNamespace, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRun, _Mapping]] = ..., unpause_run: _Optional[_Union[UnpauseRun, _Mapping]] = ..., delete_run: _Optional[_Union[DeleteRun, _Mapping]] = ..., grant_decision: _Optional[_Union[GrantDecision, _Mapping]] = ..., grant_activity: _Optional[_Union[GrantActivity, _Mapping]] = ..., return_task: _Optional[_Union[ReturnTask, _Mapping]] = ..., expire_lease: _Optional[_Union[ExpireLease, _Mapping]] = ..., fire_timer: _Optional[_Union[FireTimer, _Mapping]] = ..., forget_requests: _Optional[_Union[ForgetRequests, _Mapping]] = ..., deliver_message: _Optional[_Union[DeliverMessage, _Mapping]] = ...) -> None: ...
+    forget_audit: ForgetAudit
+    def __init__(self, command_id: _Optional[str] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., create_namespace: _Optional[_Union[CreateNamespace, _Mapping]] = ..., register_types: _Optional[_Union[RegisterTypes, _Mapping]] = ..., start_run: _Optional[_Union[StartRun, _Mapping]] = ..., signal_run: _Optional[_Union[SignalRun, _Mapping]] = ..., terminate_run: _Optional[_Union[TerminateRun, _Mapping]] = ..., cancel_run: _Optional[_Union[CancelRun, _Mapping]] = ..., complete_decision: _Optional[_Union[CompleteDecision, _Mapping]] = ..., complete_activity: _Optional[_Union[CompleteActivity, _Mapping]] = ..., record_heartbeat: _Optional[_Union[RecordHeartbeat, _Mapping]] = ..., update_namespace: _Optional[_Union[UpdateNamespace, _Mapping]] = ..., pause_run: _Optional[_Union[PauseRun, _Mapping]] = ..., unpause_run: _Optional[_Union[UnpauseRun, _Mapping]] = ..., delete_run: _Optional[_Union[DeleteRun, _Mapping]] = ..., mint_token: _Optional[_Union[MintToken, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeToken, _Mapping]] = ..., record_call: _Optional[_Union[RecordCall, _Mapping]] = ..., set_quota: _Optional[_Union[SetQuota, _Mapping]] = ..., grant_decision: _Optional[_Union[GrantDecision, _Mapping]] = ..., grant_activity: _Optional[_Union[GrantActivity, _Mapping]] = ..., return_task: _Optional[_Union[ReturnTask, _Mapping]] = ..., expire_lease: _Optional[_Union[ExpireLease, _Mapping]] = ..., fire_timer: _Optional[_Union[FireTimer, _Mapping]] = ..., forget_requests: _Optional[_Union[ForgetRequests, _Mapping]] = ..., deliver_message: _Optional[_Union[DeliverMessage, _Mapping]] = ..., forget_audit: _Optional[_Union[ForgetAudit, _Mapping]] = ...) -> None: ...
+
+class Origin(_message.Message):
+    __slots__ = ("actor", "role", "node", "address", "token_id")
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    actor: str
+    role: int
+    node: str
+    address: str
+    token_id: str
+    def __init__(self, actor: _Optional[str] = ..., role: _Optional[int] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., token_id: _Optional[str] = ...) -> None: ...
 
 class CreateNamespace(_message.Message):
     __slots__ = ("namespace", "retention_ms", "request_id")
@@ -106,6 +132,60 @@ class UpdateNamespace(_message.Message):
     retention_ms: int
     request_id: str
     def __init__(self, namespace: _Optional[str] = ..., retention_ms: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SetQuota(_message.Message):
+    __slots__ = ("namespace", "max_open_runs", "starts_per_second", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    max_open_runs: int
+    starts_per_second: int
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class MintToken(_message.Message):
+    __slots__ = ("token_id", "name", "role", "namespaces", "sees_payloads", "salt", "digest", "lifetime_ms", "parent", "request_id")
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    SEES_PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_MS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    token_id: str
+    name: str
+    role: int
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    sees_payloads: bool
+    salt: bytes
+    digest: bytes
+    lifetime_ms: int
+    parent: str
+    request_id: str
+    def __init__(self, token_id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[int] = ..., namespaces: _Optional[_Iterable[str]] = ..., sees_payloads: bool = ..., salt: _Optional[bytes] = ..., digest: _Optional[bytes] = ..., lifetime_ms: _Optional[int] = ..., parent: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RevokeToken(_message.Message):
+    __slots__ = ("token_id", "request_id")
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    token_id: str
+    request_id: str
+    def __init__(self, token_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RecordCall(_message.Message):
+    __slots__ = ("call", "target", "outcome")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    call: str
+    target: str
+    outcome: str
+    def __init__(self, call: _Optional[str] = ..., target: _Optional[str] = ..., outcome: _Optional[str] = ...) -> None: ...
 
 class RegisterTypes(_message.Message):
     __slots__ = ("namespace", "workflow_types")
@@ -427,6 +507,14 @@ class ForgetRequests(_message.Message):
     limit: int
     def __init__(self, before_ms: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
+class ForgetAudit(_message.Message):
+    __slots__ = ("through", "before_ms")
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    through: int
+    before_ms: int
+    def __init__(self, through: _Optional[int] = ..., before_ms: _Optional[int] = ...) -> None: ...
+
 class WorkflowCommand(_message.Message):
     __slots__ = ("schedule_activity", "start_timer", "await_signal", "complete_workflow", "fail_workflow", "record_marker", "start_child_workflow", "cancel_step", "continue_as_new", "upsert_search_attributes")
     SCHEDULE_ACTIVITY_FIELD_NUMBER: _ClassVar[int]
@@ -576,16 +664,18 @@ class Reply(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("started", "done", "granted", "rejection")
+    __slots__ = ("started", "done", "granted", "rejection", "minted")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
     REJECTION_FIELD_NUMBER: _ClassVar[int]
+    MINTED_FIELD_NUMBER: _ClassVar[int]
     started: Started
     done: Done
     granted: Granted
     rejection: Rejection
-    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ...) -> None: ...
+    minted: Minted
+    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., granted: _Optional[_Union[Granted, _Mapping]] = ..., rejection: _Optional[_Union[Rejection, _Mapping]] = ..., minted: _Optional[_Union[Minted, _Mapping]] = ...) -> None: ...
 
 class Started(_message.Message):
     __slots__ = ("run_id", "started", "workflow_id")
@@ -611,14 +701,28 @@ class Granted(_message.Message):
     token: str
     def __init__(self, token: _Optional[str] = ...) -> None: ...
 
+class Minted(_message.Message):
+    __slots__ = ("token_id", "expires_ms")
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    token_id: str
+    expires_ms: int
+    def __init__(self, token_id: _Optional[str] = ..., expires_ms: _Optional[int] = ...) -> None: ...
+
 class Rejection(_message.Message):
-    __slots__ = ("reason", "message", "run_id", "cancelled")
+    __slots__ = ("reason", "message", "run_id", "cancelled", "limit", "value", "retry_after_ms")
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     reason: str
     message: str
     run_id: str
     cancelled: bool
-    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ..., run_id: _Optional[str] = ..., cancelled: bool = ...) -> None: ...
+    limit: str
+    value: int
+    retry_after_ms: int
+    def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ..., run_id: _Optional[str] = ..., cancelled: bool = ..., limit: _Optional[str] = ..., value: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%raftflow/internal/v1/membership.proto\x12\x14raftflow.internal.v1\"U\n\rConfiguration\x12-\n\x07members\x18\x01 \x03(\x0b\x32\x1c.raftflow.internal.v1.Member\x12\x15\n\rfeature_level\x18\x02 \x01(\r\"F\n\x06Member\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04raft\x18\x02 \x01(\t\x12\r\n\x05voter\x18\x03 \x01(\x08\x12\x13\n\x0bincarnation\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%raftflow/internal/v1/membership.proto\x12\x14raftflow.internal.v1\"U\n\rConfiguration\x12-\n\x07members\x18\x01 \x03(\x0b\x32\x1c.raftflow.internal.v1.Member\x12\x15\n\rfeature_level\x18\x02 \x01(\r\"S\n\x06Member\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04raft\x18\x02 \x01(\t\x12\r\n\x05voter\x18\x03 \x01(\x08\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\x0b\n\x03\x61pi\x18\x05 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONFIGURATION']._serialized_start=63
   _globals['_CONFIGURATION']._serialized_end=148
   _globals['_MEMBER']._serialized_start=150
-  _globals['_MEMBER']._serialized_end=220
+  _globals['_MEMBER']._serialized_end=233
 # @@protoc_insertion_point(module_scope)

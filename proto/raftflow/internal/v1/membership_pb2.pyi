@@ -15,13 +15,15 @@ class Configuration(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., feature_level: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("id", "raft", "voter", "incarnation")
+    __slots__ = ("id", "raft", "voter", "incarnation", "api")
     ID_FIELD_NUMBER: _ClassVar[int]
     RAFT_FIELD_NUMBER: _ClassVar[int]
     VOTER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    API_FIELD_NUMBER: _ClassVar[int]
     id: str
     raft: str
     voter: bool
     incarnation: str
-    def __init__(self, id: _Optional[str] = ..., raft: _Optional[str] = ..., voter: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
+    api: bool
+    def __init__(self, id: _Optional[str] = ..., raft: _Optional[str] = ..., voter: bool = ..., incarnation: _Optional[str] = ..., api: bool = ...) -> None: ...

@@ -283,14 +283,80 @@ class TimerRow(_message.Message):
     def __init__(self, run_no: _Optional[int] = ..., kind: _Optional[int] = ..., sequence: _Optional[int] = ..., fire_at_ms: _Optional[int] = ..., disarmed: bool = ...) -> None: ...
 
 class NamespaceRow(_message.Message):
-    __slots__ = ("name", "retention_ms", "created_ms")
+    __slots__ = ("name", "retention_ms", "created_ms", "max_open_runs", "starts_per_second", "starts_paid_us")
     NAME_FIELD_NUMBER: _ClassVar[int]
     RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_OPEN_RUNS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    STARTS_PAID_US_FIELD_NUMBER: _ClassVar[int]
     name: str
     retention_ms: int
     created_ms: int
-    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    max_open_runs: int
+    starts_per_second: int
+    starts_paid_us: int
+    def __init__(self, name: _Optional[str] = ..., retention_ms: _Optional[int] = ..., created_ms: _Optional[int] = ..., max_open_runs: _Optional[int] = ..., starts_per_second: _Optional[int] = ..., starts_paid_us: _Optional[int] = ...) -> None: ...
+
+class TokenRow(_message.Message):
+    __slots__ = ("token_id", "name", "role", "namespaces", "sees_payloads", "salt", "digest", "created_ms", "expires_ms", "revoked_ms", "parent", "forgotten")
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    SEES_PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_MS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    token_id: str
+    name: str
+    role: int
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    sees_payloads: bool
+    salt: bytes
+    digest: bytes
+    created_ms: int
+    expires_ms: int
+    revoked_ms: int
+    parent: str
+    forgotten: bool
+    def __init__(self, token_id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[int] = ..., namespaces: _Optional[_Iterable[str]] = ..., sees_payloads: bool = ..., salt: _Optional[bytes] = ..., digest: _Optional[bytes] = ..., created_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., revoked_ms: _Optional[int] = ..., parent: _Optional[str] = ..., forgotten: bool = ...) -> None: ...
+
+class AuditRow(_message.Message):
+    __slots__ = ("audit_no", "time_ms", "actor", "role", "node", "address", "token_id", "call", "namespace", "target", "run_id", "detail", "outcome", "forgotten")
+    AUDIT_NO_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    audit_no: int
+    time_ms: int
+    actor: str
+    role: int
+    node: str
+    address: str
+    token_id: str
+    call: str
+    namespace: str
+    target: str
+    run_id: str
+    detail: str
+    outcome: str
+    forgotten: bool
+    def __init__(self, audit_no: _Optional[int] = ..., time_ms: _Optional[int] = ..., actor: _Optional[str] = ..., role: _Optional[int] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., token_id: _Optional[str] = ..., call: _Optional[str] = ..., namespace: _Optional[str] = ..., target: _Optional[str] = ..., run_id: _Optional[str] = ..., detail: _Optional[str] = ..., outcome: _Optional[str] = ..., forgotten: bool = ...) -> None: ...
 
 class TypeRow(_message.Message):
     __slots__ = ("namespace", "workflow_type")

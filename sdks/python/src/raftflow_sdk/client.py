@@ -13,6 +13,7 @@ from raftflow_sdk.connection import POLL_TIMEOUT, Connection, path_id
 from raftflow_sdk.errors import RunFailed
 from raftflow_sdk.payloads import Decode
 from raftflow_sdk.retry import in_seconds, to_ms
+from raftflow_sdk.trust import File
 
 IdReusePolicy = Literal["REJECT_DUPLICATE", "ALLOW_DUPLICATE", "ALLOW_DUPLICATE_FAILED_ONLY"]
 Scalar = str | int | float | bool
@@ -49,10 +50,19 @@ class Client:
         token: str | None = None,
         namespace: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        ca_file: File | None = None,
+        cert_file: File | None = None,
+        key_file: File | None = None,
         retry_for: float = 30.0,
     ) -> None:
         self._connection = Connection(
-            addresses, token=token, namespace=namespace, ssl_context=ssl_context
+            addresses,
+            token=token,
+            namespace=namespace,
+            ssl_context=ssl_context,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
         )
         self._retry_for = in_seconds("retry_for", retry_for)
 
@@ -255,6 +265,19 @@ class Client:
         """Keep closed runs of a namespace for `retention` seconds (0: for ever)."""
         body = {"retention_ms": to_ms("retention", retention)}
         self._send("PUT", f"/api/namespaces/{path_id(name)}", body, request_id)
+
+    def set_namespace_quota(
+        self,
+        name: str,
+        *,
+        max_open_runs: int = 0,
+        starts_per_second: int = 0,
+        request_id: str | None = None,
+    ) -> None:
+        """Bound what is started in a namespace from outside (0: no bound), in place of the quota
+        before. What is beyond it is refused as QUOTA_EXCEEDED, and tried again as any 429 is."""
+        body = {"max_open_runs": max_open_runs, "starts_per_second": starts_per_second}
+        self._send("PUT", f"/api/namespaces/{path_id(name)}/quota", body, request_id)
 
     def health(self) -> dict[str, Any]:
         """What the node that answers says of itself."""

@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from raftflow_sdk.errors import AlreadyExists, ApiError, NotFound, RaftflowError, Unavailable
 from raftflow_sdk.headers import header_value
 from raftflow_sdk.retry import backoffs
+from raftflow_sdk.trust import File, TlsFiles, Trust
 
 Body = dict[str, Any]
 
@@ -92,10 +93,10 @@ class _Lost(RaftflowError):
 class _Channel:
     """The keep-alive connection of one thread, at one address at a time."""
 
-    def __init__(self, addresses: Sequence[Address], turn: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, addresses: Sequence[Address], turn: int, trust: Trust) -> None:
         self._addresses = addresses
         self._turn = turn
-        self._tls = tls
+        self._trust = trust
         self._http: http.client.HTTPConnection | None = None
         self.hung_up = False
         self.address = addresses[turn % len(addresses)]
@@ -123,7 +124,7 @@ class _Channel:
         address, patience = self.address, min(timeout, CONNECT_TIMEOUT)
         if address.scheme == "https":
             self._http = http.client.HTTPSConnection(
-                address.host, address.port, timeout=patience, context=self._tls
+                address.host, address.port, timeout=patience, context=self._trust.context()
             )
         else:
             self._http = http.client.HTTPConnection(address.host, address.port, timeout=patience)
@@ -191,11 +192,16 @@ class Connection:
         token: str | None = None,
         namespace: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        ca_file: File | None = None,
+        cert_file: File | None = None,
+        key_file: File | None = None,
     ) -> None:
         if isinstance(addresses, str) or not addresses:
             raise ValueError('addresses is a list such as ["http://127.0.0.1:8233"]')
         self._addresses = [Address.parse(text) for text in addresses]
-        self._tls = ssl_context
+        self._trust = Trust(ssl_context, TlsFiles(ca_file, cert_file, key_file))
+        if any(address.scheme == "https" for address in self._addresses):
+            self._trust.context()  # what cannot be read is told now
         self._headers: dict[str, str] = {}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {header_value('token', token)}"
@@ -320,7 +326,7 @@ class Connection:
             with self._lock:
                 turn = self._next_turn
                 self._next_turn += 1
-            channel = _Channel(self._addresses, turn, self._tls)
+            channel = _Channel(self._addresses, turn, self._trust)
             self._local.channel = channel
         return channel
 

@@ -36,6 +36,7 @@ from raftflow_sdk.poller import (
 from raftflow_sdk.replay import WorkflowCode, decide
 from raftflow_sdk.retry import in_seconds
 from raftflow_sdk.slots import Slots, Threads
+from raftflow_sdk.trust import File
 from raftflow_sdk.version import SDK
 from raftflow_sdk.watchdog import Watchdog
 
@@ -72,6 +73,9 @@ class Worker:
         worker_id: str | None = None,
         task_queue: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        ca_file: File | None = None,
+        cert_file: File | None = None,
+        key_file: File | None = None,
         workflow_slots: int = 2,
         activity_slots: int = 8,
     ) -> None:
@@ -79,7 +83,13 @@ class Worker:
             raise ValueError("a worker needs at least one slot of each kind")
         self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._connection = Connection(
-            addresses, token=token, namespace=namespace, ssl_context=ssl_context
+            addresses,
+            token=token,
+            namespace=namespace,
+            ssl_context=ssl_context,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
         )
         self._task_queue = {} if task_queue is None else {"task_queue": task_queue}
         self._workflow_slots = Slots(workflow_slots)

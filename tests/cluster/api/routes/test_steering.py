@@ -279,6 +279,34 @@ async def test_namespaces_change_their_retention(client: Client) -> None:
     assert (reply.status, reply.json["error"]) == (400, "retention_ms is required")
 
 
+async def test_a_namespace_has_a_quota(client: Client) -> None:
+    await started(client)
+    wanted = {"max_open_runs": 1}
+    reply = await client.call("PUT", "/api/namespaces/default/quota", wanted)
+    expected = {"name": "default", "max_open_runs": 1, "starts_per_second": 0}
+    assert (reply.status, reply.json) == (200, expected)
+    (listed,) = (await client.get("/api/namespaces")).json["namespaces"]
+    assert listed == {"name": "default", "retention_ms": 0, "max_open_runs": 1}
+    start = {"type": "Order", "workflow_id": "order-43", "request_id": "q"}
+    refused = await client.post("/api/workflows", start)
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    assert refused.json.pop("error").startswith("namespace 'default' has 1 open runs")
+    assert {name: refused.json[name] for name in refused.json if name != "error"} == {
+        "code": "RESOURCE_EXHAUSTED",
+        "reason": "QUOTA_EXCEEDED",
+        "limit": "max_open_runs",
+        "value": 1,
+        "retry_after_ms": 1_000,
+        "maybe_applied": False,
+    }
+    assert (await client.post(PATH + "/terminate")).status == 200
+    assert (await client.post("/api/workflows", start)).status == 201  # by the same request id
+    reply = await client.call("PUT", "/api/namespaces/nowhere/quota", {})
+    assert (reply.status, reply.json["reason"]) == (404, "NAMESPACE_NOT_FOUND")
+    reply = await client.call("PUT", "/api/namespaces/default/quota", {"starts_per_second": -1})
+    assert reply.status == 400
+
+
 async def test_a_run_says_why_its_decision_was_refused(client: Client) -> None:
     """Else a workflow whose code asks for what cannot be had waits for ever, and only the log of
     its worker knows why."""

@@ -1,0 +1,150 @@
+"""`raftflow cluster restart`: every node once, one after the other, while the cluster works.
+
+How a node is restarted is its host's affair: systemd, a container, a pod. So the caller says it, as
+a command that is run once for each node. What this adds is the order (the leader last, so that
+leadership moves once), and that the next one is not touched before the last is well again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from raftflow.cluster.cli.client import Client
+from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
+from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.config import Address
+
+LOOK_S = 0.2
+# Well for so long, it is well: one that has just started may not have heard yet what it lacks.
+SETTLED_S = 1.0
+CAUGHT_UP_ENTRIES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Times in seconds: the command, and until the node was well again."""
+
+    node: str
+    took_s: float
+    well_after_s: float
+    version: str
+
+
+def restart_all(
+    client: Client, printer: Printer, *, command: str, release: str, timeout_s: float
+) -> list[Restarted]:
+    """Raises CommandError at the first node that does not come back; the rest is left alone."""
+    state = client.get("/api/cluster")
+    if problems := ailing(state):
+        raise CommandError(f"nothing was restarted: {'; '.join(problems)}")
+    waiting = [row["id"] for row in _members(state)]
+    done: list[Restarted] = []
+    while waiting:
+        state = client.get("/api/cluster")
+        node_id = next_of(waiting, state["leader"])
+        waiting.remove(node_id)
+        row = next(each for each in _members(state) if each["id"] == node_id)
+        leads = ", which leads" if node_id == state["leader"] else ""
+        printer.note(f"{node_id}{leads}: restarting")
+        restarted = _restart(client, row, command, release=release, timeout_s=timeout_s)
+        printer.note(
+            f"{node_id}: release {restarted.version}, well again {restarted.well_after_s:.1f} s"
+            " after the command ended"
+        )
+        done.append(restarted)
+    return done
+
+
+def next_of(waiting: list[str], leader: str | None) -> str:
+    return min(waiting, key=lambda node_id: (node_id == leader, node_id))
+
+
+def ailing(state: dict[str, Any]) -> list[str]:
+    """Why no node may be stopped now; the cluster would stand still, or lose what makes it safe."""
+    found = [] if state.get("leader") else ["no leader is known"]
+    if state.get("pending_change"):
+        found.append(str(state["pending_change"]))
+    judged = [(row["id"], _problem(row)) for row in _members(state)]
+    return found + [f"{node_id} {problem}" for node_id, problem in judged if problem]
+
+
+def _problem(row: dict[str, Any]) -> str:
+    lag = row.get("lag")
+    if not row.get("connected") or lag is None:
+        return "does not answer"
+    if row.get("no_vote") or row.get("repair"):
+        return str(row.get("repair") or row["no_vote"])
+    return f"is {lag} entries behind" if lag > CAUGHT_UP_ENTRIES else ""
+
+
+def _restart(
+    client: Client, row: dict[str, Any], command: str, *, release: str, timeout_s: float
+) -> Restarted:
+    node_id, began = row["id"], time.monotonic()
+    ended = subprocess.run(["sh", "-c", command], check=False, env=_environment(row))
+    if ended.returncode != 0:
+        raise CommandError(
+            f"{node_id}: the command ended with status {ended.returncode}; the other nodes were"
+            " left alone"
+        )
+    took_s = time.monotonic() - began
+    told = _until_well(client, row, began=began, give_up_at=began + took_s + timeout_s)
+    version = str(told.get("version"))
+    if release and version != release:
+        raise CommandError(
+            f"{node_id} runs release {version}, not {release}; the other nodes were left alone"
+        )
+    return Restarted(node_id, took_s, time.monotonic() - began - took_s, version)
+
+
+def _until_well(
+    client: Client, before: dict[str, Any], *, began: float, give_up_at: float
+) -> dict[str, Any]:
+    """The node's row, once it is another process and everything has been well for a moment."""
+    node_id = before["id"]
+    well_since: float | None = None
+    row: dict[str, Any]
+    while True:
+        try:
+            state = client.get("/api/cluster")
+            problems = ailing(state)
+            row = next((each for each in state["nodes"] if each["id"] == node_id), {})
+            if not problems and not _is_another(before, row, began):
+                problems = [f"{node_id} runs on: the command has not restarted it"]
+        except (Unreachable, ServerError) as error:
+            problems, row = [str(error)], {}
+        now = time.monotonic()
+        if problems:
+            well_since = None
+        elif well_since is None:
+            well_since = now
+        elif now - well_since >= SETTLED_S:
+            return row
+        if now >= give_up_at:
+            raise CommandError(
+                f"{node_id} is not well again: {'; '.join(problems) or 'not for long enough'}; the"
+                " other nodes were left alone",
+                status=EXIT_UNREACHABLE,
+            )
+        time.sleep(LOOK_S)
+
+
+def _is_another(before: dict[str, Any], row: dict[str, Any], began: float) -> bool:
+    """Whether its process is younger than the command. Releases before 0.4 do not say how old they
+    are: with those, that it is well must do."""
+    uptime = row.get("uptime_seconds")
+    if uptime is None:
+        return True
+    return bool(before.get("uptime_seconds") is None or uptime < time.monotonic() - began)
+
+
+def _members(state: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in state["nodes"] if row.get("member") != "removed"]
+
+
+def _environment(row: dict[str, Any]) -> dict[str, str]:
+    return {**os.environ, "NODE": row["id"], "HOST": Address.parse(row["raft"]).host}
