@@ -43,9 +43,8 @@ class Plan:
     before: tuple[Machine, ...] = ()
     probes: tuple[Machine, ...] = ()
     after: tuple[Machine, ...] = ()
-    # How its users reach it: names of the nodes, files that they have.
-    ca_file: str = ""
-    token_file: str = ""
+    # What secrets.sh made for its users.
+    client_files: str = ""
     http_port: int = 8233
     metrics_port: int = 9090
 
@@ -181,7 +180,7 @@ class Stage:
             status = self._running[node.name].poll()
             assert status is None, f"{node.name} ended with {status}"
             try:
-                return self._call(node, "GET", "/api/ready", token=False)
+                return self._call(node, "GET", "/api/ready", token="")
             except urllib.error.HTTPError as error:
                 last = f"{error.code} {error.read().decode()}"
             except OSError as error:
@@ -201,19 +200,27 @@ class Stage:
             self.seen.metrics[node.name] = self._metrics(node)
             self.seen.rights[node.name] = _rights(_program_of(self._running[node.name].pid))
             self.seen.in_clear[node.name] = self._in_clear(node)
-            try:
-                self._call(node, "GET", "/api/workflows", token=False)
-                self.seen.without_token[node.name] = 200
-            except urllib.error.HTTPError as error:
-                self.seen.without_token[node.name] = error.code
+            for port, path in (
+                (self.plan.http_port, "/api/workflows"),
+                (self.plan.metrics_port, "/metrics"),
+            ):
+                self.seen.without_token[f"{node.name}{path}"] = self._refused(node, port, path)
+
+    def _refused(self, node: Machine, port: int, path: str) -> int:
+        try:
+            self._fetch(node, port, "GET", path, token="")
+        except urllib.error.HTTPError as error:
+            return error.code
+        return 200
 
     def _call(
-        self, node: Machine, method: str, path: str, body: Any = None, *, token: bool = True
+        self, node: Machine, method: str, path: str, body: Any = None, *, token: str = "token"
     ) -> Any:
         return json.loads(self._fetch(node, self.plan.http_port, method, path, body, token=token))
 
     def _metrics(self, node: Machine) -> str:
-        return self._fetch(node, self.plan.metrics_port, "GET", "/metrics").decode()
+        text = self._fetch(node, self.plan.metrics_port, "GET", "/metrics", token="metrics-token")
+        return text.decode()
 
     def _fetch(
         self,
@@ -223,20 +230,19 @@ class Stage:
         path: str,
         body: Any = None,
         *,
-        token: bool = True,
+        token: str,
     ) -> bytes:
-        scheme, trusting = "http", None
-        if self.plan.ca_file:
-            scheme, trusting = "https", ssl.create_default_context(cafile=self.plan.ca_file)
+        files = Path(self.plan.client_files)
         headers = {"Content-Type": "application/json"}
-        if token and self.plan.token_file:
-            headers["Authorization"] = f"Bearer {Path(self.plan.token_file).read_text().strip()}"
+        if token:
+            headers["Authorization"] = f"Bearer {(files / token).read_text()}"
         request = urllib.request.Request(
-            f"{scheme}://{node.names[0]}:{port}{path}",
+            f"https://{node.names[0]}:{port}{path}",
             data=None if body is None else json.dumps(body).encode(),
             method=method,
             headers=headers,
         )
+        trusting = ssl.create_default_context(cafile=files / "ca.crt")
         with urllib.request.urlopen(request, timeout=20, context=trusting) as answer:
             content: bytes = answer.read()
         return content
@@ -275,8 +281,8 @@ def _wait_for(condition: Callable[[], Any], within_s: float, problem: Callable[[
 # ---- what every deployment must show ------------------------------------------------------------
 
 
-def check(plan: Plan, seen: Seen, *, secure: bool = True) -> None:
-    """Three nodes serve as one, to those who belong, and stop in order."""
+def check(plan: Plan, seen: Seen) -> None:
+    """Three nodes serve as one, to those who belong and to nobody else, and stop in order."""
     names = [node.name for node in plan.nodes]
     assert len(names) == 3
     leaders = {seen.readiness[name]["leader"] for name in names}
@@ -293,12 +299,11 @@ def check(plan: Plan, seen: Seen, *, secure: bool = True) -> None:
         assert rights["Seccomp"] == ("2" if node.syscalls else "0")
     for status, said in (*seen.probes.values(), *seen.after.values()):
         assert status == 0, said
-    if secure:
-        assert seen.without_token == dict.fromkeys(names, 401)
-        assert not any(text.startswith("HTTP") for text in seen.in_clear.values()), seen.in_clear
-        for name in names:
-            uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
-            assert {"api", "peer"} <= set(uses)
+    assert set(seen.without_token.values()) == {401}
+    assert not any(text.startswith("HTTP") for text in seen.in_clear.values()), seen.in_clear
+    for name in names:
+        uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
+        assert {"api", "peer"} <= set(uses)
     assert seen.exits == dict.fromkeys(names, 0)
 
 

@@ -76,8 +76,7 @@ def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> Non
         nodes=nodes,
         probes=tuple(probing(each) for each in nodes),
         after=(container("cli", services["cli"], volumes),),
-        ca_file=str(volumes / "secrets" / "client" / "ca.crt"),
-        token_file=str(volumes / "secrets" / "client" / "token"),
+        client_files=str(volumes / "secrets" / "client"),
     )
     seen = play(plan)
     check(plan, seen)

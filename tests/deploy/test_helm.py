@@ -320,8 +320,7 @@ def test_three_pods(tmp_path: Path) -> None:
         directory=str(tmp_path),
         nodes=pods,
         probes=tuple(replace(each, argv=alive) for each in pods),
-        ca_file=str(tmp_path / "secrets" / "client" / "ca.crt"),
-        token_file=str(tmp_path / "secrets" / "client" / "token"),
+        client_files=str(tmp_path / "secrets" / "client"),
         http_port=ports["http"],
         metrics_port=ports["metrics"],
     )

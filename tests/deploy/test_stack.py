@@ -144,7 +144,6 @@ def played(document: dict[str, Any], directory: Path, names: str) -> tuple[Plan,
         directory=str(directory),
         nodes=nodes,
         probes=tuple(probing(each) for each in nodes),
-        ca_file=str(made / "client" / "ca.crt"),
-        token_file=str(made / "client" / "token"),
+        client_files=str(made / "client"),
     )
     return plan, play(plan)

@@ -131,8 +131,7 @@ def test_three_hosts_as_the_guide_installs_them(tmp_path: Path) -> None:
         directory=str(tmp_path),
         before=tuple(installing(node, tmp_path) for node in NODES),
         nodes=tuple(host(node, tmp_path) for node in NODES),
-        ca_file=str(tmp_path / "secrets" / "client" / "ca.crt"),
-        token_file=str(tmp_path / "secrets" / "client" / "token"),
+        client_files=str(tmp_path / "secrets" / "client"),
     )
     check(plan, play(plan))
 
