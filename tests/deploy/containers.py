@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.deploy.image import image
-from tests.deploy.machines import UID, Machine, Mount
+from tests.deploy.machines import ROOT, UID, Machine, Mount
 
 
 def container(
@@ -56,6 +56,9 @@ def probing(node: Machine) -> Machine:
 
 def _volume(mount: Mapping[str, Any], volumes: Path) -> Mount:
     """A new volume has the owner of the directory in the image, on which it lies."""
+    if mount["type"] == "bind":
+        file = (ROOT / "deploy" / mount["source"]).resolve()
+        return Mount(target=mount["target"], source=str(file), read_only=mount["read_only"])
     directory = volumes / mount["source"]
     if not directory.exists():
         directory.mkdir(mode=0o700, parents=True)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -31,18 +32,22 @@ from tests.jepsen.hosts.network import Network
 
 READY_S = 90.0
 STOP_S = 30.0
+WATCHED_S = 90.0
+PROMETHEUS = "http://127.0.0.1:9099"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """`before` run to their end, one after the other; then `nodes` together; once all are ready
-    `probes` run, each beside the node of its name, and `after`, as users of the cluster."""
+    `probes` run, each beside the node of its name, and `after`, as users of the cluster. A
+    `prometheus` watches while all is well, and while all nodes but the first are dead."""
 
     directory: str
     nodes: tuple[Machine, ...]
     before: tuple[Machine, ...] = ()
     probes: tuple[Machine, ...] = ()
     after: tuple[Machine, ...] = ()
+    prometheus: Machine | None = None
     # What secrets.sh made for its users.
     client_files: str = ""
     http_port: int = 8233
@@ -55,7 +60,9 @@ class Plan:
     def of(cls, fields: dict[str, Any]) -> Plan:
         crowds = ("nodes", "before", "probes", "after")
         known = {name: tuple(map(Machine.of, fields.pop(name))) for name in crowds}
-        return cls(**known, **fields)
+        watching = fields.pop("prometheus")
+        prometheus = None if watching is None else Machine.of(watching)
+        return cls(**known, prometheus=prometheus, **fields)
 
 
 @dataclass(slots=True)
@@ -71,6 +78,9 @@ class Seen:
     after: dict[str, tuple[int, str]] = field(default_factory=dict)
     # What the kernel says of the process: its user, its rights, whether calls are filtered.
     rights: dict[str, dict[str, str]] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)
+    alerts_when_well: list[str] = field(default_factory=list)
+    alerts_without_quorum: list[str] = field(default_factory=list)
     exits: dict[str, int] = field(default_factory=dict)
 
 
@@ -83,13 +93,16 @@ def obstacle() -> str:
     return "" if probe.returncode == 0 else f"unshare: {probe.stderr.strip()}"
 
 
-def play(plan: Plan) -> Seen:
-    """In namespaces that are gone when this returns."""
+def need_a_stage() -> None:
     problem = obstacle()
     if problem and os.environ.get("CI"):
         pytest.fail(f"CI plays deployments: {problem}")
     if problem:
         pytest.skip(problem)
+
+
+def play(plan: Plan) -> Seen:
+    """In namespaces that are gone when this returns."""
     directory = Path(plan.directory)
     (directory / "plan.json").write_text(plan.encoded())
     done = subprocess.run(
@@ -97,7 +110,7 @@ def play(plan: Plan) -> Seen:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     said = "\n".join(
@@ -142,6 +155,8 @@ class Stage:
             self.seen.probes[probe.name] = self._to_the_end(probe, prefix=prefix)
         for machine in self.plan.after:
             self.seen.after[machine.name] = self._to_the_end(machine)
+        if self.plan.prometheus is not None:
+            self._watch(self.plan.prometheus)
         self._stop()
         return self.seen
 
@@ -162,6 +177,55 @@ class Stage:
             timeout=60,
         )
         return done.returncode, done.stdout
+
+    def _watch(self, prometheus: Machine) -> None:
+        with (self.directory / "prometheus.log").open("wb") as output:
+            command = inside(prometheus, self.hosts)
+            watching = subprocess.Popen(command, stdout=output, stderr=output)
+        nodes = len(self.plan.nodes)
+        scraped = 'up{job="raftflow"} == 1'
+        _wait_for(
+            lambda: len(self._asked(scraped)) == nodes, WATCHED_S, self._not_scraped
+        )
+        self.seen.targets = sorted(each["instance"] for each in self._asked(scraped))
+        # Twice an evaluation: what would be pending for good is seen.
+        _wait_for(
+            lambda: self._asked("workflowd_raft_leader_known offset 30s == 1"),
+            WATCHED_S,
+            lambda: "no leader is known to Prometheus",
+        )
+        self.seen.alerts_when_well = self._alerts()
+        for node in self.plan.nodes[1:]:
+            lost = self._running.pop(node.name)
+            os.kill(_program_of(lost.pid), signal.SIGKILL)
+            lost.wait(STOP_S)
+        _wait_for(
+            lambda: "RaftflowNoQuorum" in self._alerts(),
+            WATCHED_S,
+            lambda: f"alerts: {self._alerts()}",
+        )
+        self.seen.alerts_without_quorum = self._alerts()
+        os.kill(_program_of(watching.pid), signal.SIGKILL)
+        watching.wait(STOP_S)
+
+    def _not_scraped(self) -> str:
+        with urllib.request.urlopen(f"{PROMETHEUS}/api/v1/targets", timeout=10) as answer:
+            found = json.loads(answer.read())["data"]["activeTargets"]
+        return f"not scraped: {[each['lastError'] for each in found]}"
+
+    def _alerts(self) -> list[str]:
+        firing = self._asked('ALERTS{alertstate="firing"}')
+        return sorted({each["alertname"] for each in firing})
+
+    def _asked(self, query: str) -> list[dict[str, str]]:
+        """The labels of what Prometheus answers."""
+        words = urllib.parse.urlencode({"query": query})
+        try:
+            with urllib.request.urlopen(f"{PROMETHEUS}/api/v1/query?{words}", timeout=10) as answer:
+                found = json.loads(answer.read())
+        except OSError:
+            return []
+        return [each["metric"] for each in found["data"]["result"]]
 
     def _stop(self) -> None:
         """As a supervisor does; unshare(1) passes no signals on, so the program itself gets it."""

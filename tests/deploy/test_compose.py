@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from needs import need
 
 from tests.deploy.containers import container, probing
 from tests.deploy.machines import ROOT
-from tests.deploy.stage import Plan, check, play
+from tests.deploy.stage import PROMETHEUS, Plan, check, need_a_stage, play
 
 FILE = ROOT / "deploy" / "compose.yaml"
 NODES = ("n1", "n2", "n3")
+NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,41 @@ def test_files_that_are_mounted_exist(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.cluster
+def test_prometheus_sees_three_nodes_and_a_lost_quorum(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the very files that the container has, and Debian's Prometheus."""
+    need_a_stage()
+    services, volumes = document["services"], tmp_path / "volumes"
+    program = need("prometheus")
+    watching = container("prometheus", {"read_only": False, **services["prometheus"]}, volumes)
+    config, data = (mount.target for mount in (watching.mounts[0], watching.mounts[-1]))
+    plan = Plan(
+        directory=str(tmp_path),
+        before=(container("setup", services["setup"], volumes),),
+        nodes=tuple(container(name, services[name], volumes) for name in NODES),
+        prometheus=replace(
+            watching,
+            argv=(
+                *(program, f"--config.file={config}", f"--storage.tsdb.path={data}"),
+                f"--web.listen-address={PROMETHEUS.removeprefix('http://')}",
+            ),
+            # Not the owner of anything: as in its own image.
+            user=NOBODY,
+        ),
+        client_files=str(volumes / "secrets" / "client"),
+    )
+    os.chown(volumes / "prometheus", NOBODY, NOBODY)
+    seen = play(plan)
+    assert seen.targets == [f"{name}:9090" for name in NODES]
+    assert seen.alerts_when_well == []
+    assert "RaftflowNoQuorum" in seen.alerts_without_quorum
+    assert seen.exits == {"n1": 0}
+
+
+@pytest.mark.cluster
 def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> None:
+    need_a_stage()
     services = document["services"]
     volumes = tmp_path / "volumes"
     nodes = tuple(container(name, services[name], volumes) for name in NODES)
@@ -80,6 +116,10 @@ def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> Non
     )
     seen = play(plan)
     check(plan, seen)
+    for text in seen.metrics.values():
+        lint = [need("promtool"), "check", "metrics"]
+        done = subprocess.run(lint, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
     said = seen.after["cli"][1]
     assert said.count("follower") == 2, said
     assert said.count("leader") >= 1

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 import yaml
+from needs import need_module
 
 from tests.deploy.image import image
 from tests.deploy.machines import ROOT, Machine, Mount
-from tests.deploy.stage import Plan, check, obstacle, play
+from tests.deploy.stage import Plan, check, need_a_stage, play
 
-helm = pytest.importorskip("helm_python", reason="needs helm-python-sdk (make tools)")
-kubernetes = pytest.importorskip("kubernetes_validate", reason="needs it (make tools)")
+helm = need_module("helm_python")
+kubernetes = need_module("kubernetes_validate")
 
 CHART = ROOT / "deploy" / "helm" / "raftflow"
 README = (CHART / "README.md").read_text()
@@ -305,8 +306,7 @@ def _environment(pod_name: str, variables: list[dict[str, Any]]) -> dict[str, st
 
 @pytest.mark.cluster
 def test_three_pods(tmp_path: Path) -> None:
-    if obstacle():
-        pytest.skip(obstacle())
+    need_a_stage()
     document = the(rendered({}), "StatefulSet")
     [container] = document["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}

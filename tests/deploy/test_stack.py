@@ -15,7 +15,7 @@ from needs import need
 from tests.deploy.containers import container, probing
 from tests.deploy.image import image
 from tests.deploy.machines import ROOT, UID, Machine, Mount
-from tests.deploy.stage import Plan, Seen, check, play
+from tests.deploy.stage import Plan, Seen, check, need_a_stage, play
 
 DEPLOY = ROOT / "deploy"
 NODES = ("n1", "n2", "n3")
@@ -103,6 +103,9 @@ def test_containers_have_no_rights(files: tuple[str, ...]) -> None:
 def test_three_nodes_on_one_host(on_one_host: dict[str, Any], tmp_path: Path) -> None:
     plan, seen = played(on_one_host, tmp_path, "n{0}=n{0},localhost")
     check(plan, seen)
+    [backup] = (tmp_path / "volumes" / "backups").iterdir()
+    assert backup.name in seen.after["backup"][1]
+    assert (backup / "state.db").stat().st_size > 0
 
 
 @pytest.mark.cluster
@@ -114,6 +117,7 @@ def test_three_nodes_on_a_cluster(on_a_cluster: dict[str, Any], tmp_path: Path) 
 
 
 def played(document: dict[str, Any], directory: Path, names: str) -> tuple[Plan, Seen]:
+    need_a_stage()
     services = document["services"]
     # secrets/ is made by the line at the head of stack.yaml, in the image.
     made = directory / "secrets"
@@ -140,10 +144,16 @@ def played(document: dict[str, Any], directory: Path, names: str) -> tuple[Plan,
     nodes = tuple(
         container(name, services[name], directory / "volumes", secrets=handed_out) for name in NODES
     )
+    after: tuple[Machine, ...] = ()
+    if services["backup"]["command"][0].startswith("/"):
+        # Once: without the seconds behind the place.
+        once = {**services["backup"], "command": services["backup"]["command"][:1]}
+        after = (container("backup", once, directory / "volumes", secrets=handed_out),)
     plan = Plan(
         directory=str(directory),
         nodes=nodes,
         probes=tuple(probing(each) for each in nodes),
+        after=after,
         client_files=str(made / "client"),
     )
     return plan, play(plan)
