@@ -184,9 +184,7 @@ class Stage:
             watching = subprocess.Popen(command, stdout=output, stderr=output)
         nodes = len(self.plan.nodes)
         scraped = 'up{job="raftflow"} == 1'
-        _wait_for(
-            lambda: len(self._asked(scraped)) == nodes, WATCHED_S, self._not_scraped
-        )
+        _wait_for(lambda: len(self._asked(scraped)) == nodes, WATCHED_S, self._not_scraped)
         self.seen.targets = sorted(each["instance"] for each in self._asked(scraped))
         # Twice an evaluation: what would be pending for good is seen.
         _wait_for(
