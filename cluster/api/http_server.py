@@ -209,6 +209,8 @@ class HttpServer:
     def _log_in(self, http: web.BaseRequest, route: Route, body: bytes) -> Caller:
         assert route.body is not None
         token = Fields(parse_object(body), route.body.names).text("token")
+        if not token:
+            raise ApiError("INVALID_FIELD", "token is required")
         return sessions.log_in(
             http, self._node.tokens, token, is_ours=lambda origin: self._is_ours(http, origin)
         )

@@ -38,6 +38,11 @@ _data_dir = click.option(
     show_envvar=True,
     help="TOML file with further settings for every node.",
 )
+@click.option(
+    "--auth-token-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="File with tokens, for every node; every call must then carry one.",
+)
 @click.pass_context
 def dev(
     context: click.Context,
@@ -47,6 +52,7 @@ def dev(
     tls: bool,
     restart: bool,
     config: Path | None,
+    auth_token_file: Path | None,
 ) -> None:
     """Run a cluster on this machine until Ctrl-C.
 
@@ -65,6 +71,8 @@ def dev(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--data-dir {directory}: {error.strerror}", status=EXIT_USAGE) from None
+    if auth_token_file:  # as any other setting that is the same for all nodes
+        os.environ["RAFTFLOW_AUTH_TOKEN_FILE"] = str(auth_token_file.absolute())
     plan = devfile.plan(directory, count=nodes, port_offset=port_offset, tls=tls)
     with devfile.supervisor_lock(directory):
         Supervisor(plan, restart=restart, config=config, say=_say).run()

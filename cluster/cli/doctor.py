@@ -35,6 +35,7 @@ _REBUILD = (
 )
 _WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
 _LOST = 'docs/operating.md, "A node lost its disk"'
+_AUTH = "give it an auth_token_file (docs/security.md), or bind it to this machine alone"
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 
 
@@ -163,6 +164,7 @@ def _of_cluster(state: dict[str, Any]) -> Iterator[Finding]:
     if len(versions) > 1:
         what = f"the nodes run {' and '.join(versions)}"
         yield Finding("advice", "", what, "finish the upgrade, one node at a time")
+    yield from _of_auth(answering)
 
 
 def _leaderless(nodes: Sequence[dict[str, Any]]) -> Finding:
@@ -262,6 +264,18 @@ def _violation(each: dict[str, Any]) -> str:
         return str(each["problem"])
     run = f"workflow {each['workflow_id']} run {each['run_id']}"
     return f"{run} in namespace {each['namespace']}: {each['problem']}"
+
+
+def _of_auth(nodes: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """Each node asks for tokens, or not, by its own settings."""
+    asking = [node["id"] for node in nodes if node.get("auth") == "on"]
+    for node in nodes:
+        if node.get("auth") == "exposed":
+            what = "it asks nobody for a token, and others reach it: whoever does may do anything"
+            yield Finding("problem", node["id"], what, _AUTH)
+        elif node.get("auth") == "off" and asking:
+            what = f"it asks nobody for a token, and {', '.join(asking)} do"
+            yield Finding("problem", node["id"], what, _AUTH)
 
 
 def _of_members(node: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Iterator[Finding]:

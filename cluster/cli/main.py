@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from raftflow.cluster.cli.audit import audit
 from raftflow.cluster.cli.backup import backup
 from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
@@ -17,6 +18,7 @@ from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
 from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
+from raftflow.cluster.cli.token import token
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
 
@@ -38,7 +40,7 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, dev, workflow, namespace, cluster, node, backup, force_recover, doctor),
+    *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover, doctor),
     *(history, log, cert),
 ):
     cli.add_command(command)

@@ -7,9 +7,10 @@ const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
 
 export class ApiError extends Error {
-  constructor(message, status) {
+  constructor(message, status, reason) {
     super(message);
     this.status = status;
+    this.reason = reason;
   }
 }
 
@@ -26,6 +27,36 @@ export class Api {
     this.current = 0;
     this.namespace = "";
     this.token = "";
+  }
+
+  // Trades a token for a session, whose cookie this page cannot read. A cluster that is still being
+  // upgraded has none: then the token stays in memory, until the page is closed.
+  async logIn(token) {
+    try {
+      await this.request("POST", "/api/session", {}, WRITE_TIMEOUT_MS, { token });
+    } catch (error) {
+      if (error.reason !== "FEATURE_UNAVAILABLE") throw error;
+      this.token = token;
+      await this.cluster();
+    }
+  }
+
+  async logOut() {
+    if (!this.token) await this.request("DELETE", "/api/session", {}, WRITE_TIMEOUT_MS);
+    this.token = "";
+  }
+
+  // Who the caller is; null where that is to be told first.
+  session() {
+    return this.get("/api/session").catch((error) => {
+      if (error.status === 401) return null;
+      throw error;
+    });
+  }
+
+  // A cookie goes to the host alone that it came from.
+  get away() {
+    return new URL(this.base).hostname !== new URL(this.bases[0]).hostname;
   }
 
   get base() {
@@ -81,13 +112,15 @@ export class Api {
     const headers = {};
     if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
+    // No other page can send it: what it changes is meant.
+    if (method !== "GET") headers["X-Raftflow-Session"] = "1";
     if (body) headers["Content-Type"] = "application/json";
     return fetch(url, {
       method,
       headers,
       body: body && JSON.stringify(body),
       cache: "no-store",
-      credentials: "omit",
+      credentials: this.token ? "omit" : "include",
       signal: AbortSignal.timeout(timeout),
     });
   }
@@ -104,7 +137,7 @@ async function accepted(answer) {
 
 async function errorOf(answer) {
   const body = await answer.json().catch(() => ({}));
-  return new ApiError(body.error || `HTTP ${answer.status}`, answer.status);
+  return new ApiError(body.error || `HTTP ${answer.status}`, answer.status, body.reason);
 }
 
 function host(base) {

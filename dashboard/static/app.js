@@ -7,11 +7,11 @@ import { RunView } from "./run.js";
 import { RunsView, runLink } from "./runs.js";
 
 const POLL_MS = 1000;
-const TOKEN_KEY = "raftflow-token";
 
 const api = new Api(new URL(".", location.href).href.replace(/\/$/, ""));
-api.token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 const banner = document.getElementById("banner");
+const openBanner = document.getElementById("open");
+const who = document.getElementById("who");
 let view;
 let asked = false;
 let tokenAsked = false;
@@ -66,21 +66,42 @@ function startWorkflow() {
   });
 }
 
-// Kept for this tab alone. Who declines is not asked again.
+// Who declines is not asked again.
 function askForToken() {
   tokenAsked = true;
   return ask({
     title: "This cluster asks for a token",
+    text: "It is traded for a session of twelve hours, and kept nowhere.",
     fields: [{ name: "token", label: "Token", kind: "secret", required: true }],
-    action: "Use it",
+    action: "Log in",
     submit: async ({ token }) => {
-      api.token = token.trim();
-      await api.cluster();
-      sessionStorage.setItem(TOKEN_KEY, api.token);
+      await api.logIn(token.trim());
       tokenAsked = false;
+      await showWho();
       wake();
     },
   });
+}
+
+// Only a session can be ended. What the role does not allow the server refuses in its own words.
+async function showWho() {
+  const session = await api.session().catch(() => null);
+  openBanner.hidden = session?.auth !== "off" || isLoopback(location.hostname);
+  who.hidden = !session?.session && !api.token;
+  if (session) who.textContent = `Log out (${session.role})`;
+}
+
+function isLoopback(host) {
+  return host === "localhost" || host === "[::1]" || host.startsWith("127.");
+}
+
+async function logOut() {
+  await api.logOut().catch((error) => {
+    if (error.status !== 401) throw error;
+  });
+  who.hidden = true;
+  tokenAsked = false;
+  wake();
 }
 
 async function refresh() {
@@ -101,7 +122,11 @@ async function refresh() {
   const worst = problems.find((error) => error instanceof Unreachable) ?? problems[0];
   banner.hidden = !worst;
   if (worst && banner.textContent !== worst.message) banner.textContent = worst.message;
-  if (worst instanceof ApiError && worst.status === 401 && !tokenAsked) askForToken();
+  if (worst instanceof ApiError && worst.status === 401) {
+    who.hidden = true;
+    if (api.away) banner.textContent = `Its node is gone; go on at ${api.base}/`;
+    else if (!tokenAsked) askForToken();
+  }
   document.body.classList.toggle("stale", worst instanceof Unreachable);
 }
 
@@ -132,5 +157,7 @@ function pause() {
 window.addEventListener("hashchange", showRoute);
 document.addEventListener("visibilitychange", wake);
 document.getElementById("start").addEventListener("click", startWorkflow);
+who.addEventListener("click", logOut);
+showWho();
 showRoute();
 poll();

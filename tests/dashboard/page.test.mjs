@@ -140,3 +140,22 @@ test("a child and a marker open with events of their own", () => {
   assert.deepEqual([steps[0].opening.input, steps[0].open], ["x", true]);
   assert.deepEqual([steps[1].opening.data, steps[1].took], ["2", 0]);
 });
+
+test("a session is opened with a token, and what it changes is marked as ours", async () => {
+  const api = new Api(`http://${ALIVE}`);
+  await api.logIn("rf_id_secret");
+  assert.equal(api.token, "");
+  const header = (echo, name) => echo.headers[name] ?? echo.headers[name.toLowerCase()];
+  const posted = await api.post("/api/workflows", { type: "Order" });
+  assert.equal(header(posted, "X-Raftflow-Session"), "1");
+  assert.equal(header(posted, "Authorization"), undefined);
+  const read = await api.get("/api/workflows");
+  assert.equal(header(read, "X-Raftflow-Session"), undefined);
+});
+
+test("a cookie does not follow to another host", () => {
+  const api = new Api("http://127.0.0.1:8233");
+  api.learn([{ http: "127.0.0.1:8234" }, { http: "10.0.0.2:8233" }]);
+  const away = api.bases.map((_, current) => Object.assign(api, { current }).away);
+  assert.deepEqual(away, [false, false, true]);
+});

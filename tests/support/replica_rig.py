@@ -117,6 +117,8 @@ TABLES = (
     "timers",
     "namespaces",
     "types",
+    "tokens",
+    "audit_log",
     "arrivals",
     "outbox",
     "attributes",

@@ -11,16 +11,22 @@ from replica_rig import Rig
 
 from raftflow.cluster.leader import retention as module
 from raftflow.cluster.leader.retention import Retention
+from raftflow.cluster.store import AuditFilter
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     FEATURE_LEVEL,
+    Attributed,
     Command,
     DeleteRun,
+    ForgetAudit,
     ForgetRequests,
+    Origin,
+    Role,
     UpdateNamespace,
 )
 from raftflow.engine.ids import WorkflowKey
 from raftflow.engine.rejections import Answer
+from raftflow.engine.state import AuditRecord
 
 KEEP_MS = 1_000
 
@@ -39,6 +45,7 @@ class Leader:
             store=rig.store,
             replica=rig.replica,
             wake=self._wake,
+            audit_retention_ms=KEEP_MS,
         )
         rig.replica.subscribe(self._on_applied)
 
@@ -175,3 +182,30 @@ async def test_expired_request_ids_go_in_slices(rig: Rig) -> None:
     assert isinstance(command, ForgetRequests)
     await leader.commit(expires_ms + module.FORGET_EVERY_MS)
     assert await rig.store.oldest_request_ms() is None
+
+
+async def test_the_audit_log_goes_in_slices(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = Leader(rig)
+    monkeypatch.setattr(module, "FORGET_AT_ONCE", 2)
+    origin = Origin(actor="ann", role=Role.ADMIN, node="n1", address="")
+    for number in range(1, 6):
+        command = UpdateNamespace(namespace="default", retention_ms=number, request_id="")
+        noted = Attributed(origin=origin, command=command)
+        await apply(rig, noted, time_ms=rig.replica.time_ms + 10)
+    times = [row.time_ms for row in await noted_rows(rig)]
+    now_ms, left = times[3] + KEEP_MS, []
+    for _ in range(3):
+        leader.waiting.clear()
+        await leader.retention.work(now_ms)
+        wishes = [each for each, _ in leader.waiting if isinstance(each, ForgetAudit)]
+        for wish in wishes:
+            await apply(rig, wish, time_ms=now_ms)
+        left.append(len(await noted_rows(rig)))
+        now_ms += module.FORGET_EVERY_MS
+        if not wishes:
+            break
+    assert left == [3, 1, 0]
+
+
+async def noted_rows(rig: Rig) -> list[AuditRecord]:
+    return list((await rig.store.audit_log(AuditFilter(oldest_first=True))).records)
