@@ -269,6 +269,10 @@ class Metrics:
     def queues(self) -> QueueGauges:
         return self.sources.queues() if self.sources.queues else _NO_QUEUES
 
+    def certificates(self) -> Mapping[str, float]:
+        """Seconds that each one in use is still good, by its use."""
+        return self.sources.certificates() if self.sources.certificates else {}
+
     def render(self) -> bytes:
         return generate_latest(self.registry)
 

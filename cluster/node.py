@@ -124,9 +124,7 @@ class Node:
             exits.push_async_callback(spans.stop)
         self.replica.attach(self.consensus)
         exits.push_async_callback(self.replica.stop)
-        async with while_repairing(
-            config.http_addr, self._tls, lambda: self.consensus.recovery.waiting_for
-        ):
+        async with while_repairing(config, self._tls, lambda: self.consensus.recovery.waiting_for):
             await self.consensus.start()
             exits.push_async_callback(self.consensus.stop)
             # What this node has to tell is of no use before it has a state.

@@ -31,7 +31,7 @@ from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.api.validation import Fields, parse_object
 from raftflow.cluster.api.watch import Watch
-from raftflow.cluster.config import Limits
+from raftflow.cluster.config import Address, Limits
 from raftflow.cluster.errors import HistoryDamaged, PortInUse, Unavailable
 from raftflow.cluster.listener import BACKLOG, TlsListener, bound
 from raftflow.cluster.tls import Credentials
@@ -40,7 +40,6 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE
 log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
-_HANDSHAKE_S = 5.0
 _MAX_HANDSHAKES = 512
 _CORS_HEADERS = (
     f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
@@ -79,7 +78,7 @@ class HttpServer:
         self._web: web.Server | None = None
         self._stopping = False
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, address: Address) -> None:
         self._web = ConnectionServer(
             self._serve,
             limits=self._limits,
@@ -87,7 +86,10 @@ class HttpServer:
             request_factory=self._request,
             handler_cancellation=True,
         )
-        self._server = await listen(self._web, host, port, "http", self._node.tls)
+        handshake_ms = self._limits.head_timeout_ms
+        self._server = await listen(
+            self._web, address, "http", self._node.tls, handshake_ms=handshake_ms
+        )
 
     @property
     def port(self) -> int:
@@ -155,8 +157,6 @@ class HttpServer:
                 log.exception("call_failed", operation=name)
                 error = internal()
             response = _refused(error)
-        if error is not None and error.reason == "OVERLOADED":
-            self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
         actor = "" if caller is None else caller.actor
@@ -360,26 +360,26 @@ class HttpServer:
 
 
 async def listen(
-    factory: Any, host: str, port: int, what: str, tls: Credentials | None
+    factory: Any, address: Address, what: str, tls: Credentials | None, *, handshake_ms: int
 ) -> asyncio.Server | TlsListener:
     """Bind and serve, or say in one sentence why not."""
     loop = asyncio.get_running_loop()
     try:
         if tls is None:
-            return await loop.create_server(factory, host, port, backlog=BACKLOG)
+            return await loop.create_server(factory, address.host, address.port, backlog=BACKLOG)
         server = TlsListener(
-            await bound(host, port),
+            await bound(address.host, address.port),
             factory,
             tls.accepting,
             what=what,
-            timeout_s=_HANDSHAKE_S,
+            timeout_s=handshake_ms / 1_000,
             most=_MAX_HANDSHAKES,
         )
         await server.start_serving()
         return server
     except OSError as error:
         raise PortInUse(
-            f"cannot serve {what} on {host}:{port}: {error.strerror or error}. "
+            f"cannot serve {what} on {address}: {error.strerror or error}. "
             "Stop what listens there or choose another address for this node."
         ) from None
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from raftflow.cluster.api.http_server import listen
 from raftflow.cluster.background import end
-from raftflow.cluster.config import Address
+from raftflow.cluster.config import Config
 from raftflow.cluster.tls import Credentials
 
 # A start that is quicker needs no answer: the caller tries again.
@@ -19,7 +19,7 @@ _SOON_S = 0.5
 
 @asynccontextmanager
 async def while_repairing(
-    address: Address, tls: Credentials | None, waiting_for: Callable[[], str]
+    config: Config, tls: Credentials | None, waiting_for: Callable[[], str]
 ) -> AsyncIterator[None]:
     """Answer on the HTTP address until the block ends, if it takes longer than a start should.
     Whether it can be bound is the business of the server that follows."""
@@ -36,7 +36,8 @@ async def while_repairing(
     async def serve() -> None:
         await asyncio.sleep(_SOON_S)
         factory = web.Server(answer, access_log=None)
-        server = await listen(factory, address.host, address.port, "http", tls)
+        handshake_ms = config.limits.head_timeout_ms
+        server = await listen(factory, config.http_addr, "http", tls, handshake_ms=handshake_ms)
         try:
             await asyncio.Event().wait()
         finally:

@@ -51,18 +51,19 @@ class ApiServer:
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        config, metrics = self._node.config, self._node.config.metrics_addr
+        config, tls = self._node.config, self._node.tls
         self._metrics_web = ConnectionServer(
             self._serve_metrics,
             limits=self._limits,
             refused=partial(self._admission.refusals.note, ""),
             connections=_SCRAPERS,
         )
+        handshake_ms = self._limits.head_timeout_ms
         self._metrics = await listen(
-            self._metrics_web, metrics.host, metrics.port, "metrics", self._node.tls
+            self._metrics_web, config.metrics_addr, "metrics", tls, handshake_ms=handshake_ms
         )
         await self.grpc.start(config.grpc_addr.host, config.grpc_addr.port)
-        await self.http.start(config.http_addr.host, config.http_addr.port)
+        await self.http.start(config.http_addr)
         self._looking = asyncio.create_task(self._look_at_tokens(), name="look-at-tokens")
 
     async def stop(self) -> None:

@@ -168,7 +168,7 @@ class Digests(Protocol):
 
 
 class Backups(Protocol):
-    async def take(self, *, feature_level: int) -> Taken:
+    async def take(self, *, feature_level: int, caller: str) -> Taken:
         """Raises Overloaded or Unavailable."""
         ...
 

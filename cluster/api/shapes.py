@@ -357,6 +357,10 @@ SHAPES: Mapping[str, Schema] = {
             "type": ["string", "null"],
             "description": "Why it counts in no majority at present.",
         },
+        certificates={
+            "type": ["object", "null"],
+            "description": "Seconds until each certificate that it uses is over, by its use.",
+        },
     ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT

@@ -61,8 +61,9 @@ class BackupSource:
         self._making = asyncio.Lock()
         self._taken: weakref.WeakSet[Taken] = weakref.WeakSet()
 
-    async def take(self, *, feature_level: int) -> Taken:
-        """Everything that was applied here before the call. Raises Overloaded, Unavailable."""
+    async def take(self, *, feature_level: int, caller: str) -> Taken:
+        """Everything that was applied here before the call. Raises Overloaded, Unavailable.
+        ``caller`` is told in the log."""
         if self._making.locked() or len(self._taken) >= MOST_AT_ONCE:
             raise Overloaded(
                 "this node makes or sends other backups: ask another one, or later",
@@ -79,7 +80,7 @@ class BackupSource:
             file = await in_thread(_nameless, copy.path)
         taken = Taken(self._manifest(copy, feature_level), file)
         self._taken.add(taken)
-        log.info("backup_taken", index=copy.applied.index, bytes=copy.size)
+        log.info("backup_taken", index=copy.applied.index, bytes=copy.size, caller=caller)
         return taken
 
     def _manifest(self, copy: Copy, feature_level: int) -> Manifest:

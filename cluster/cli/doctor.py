@@ -28,13 +28,17 @@ _DISK_SOON = 2_048 * _MIB
 _SKEW_MS = 1_000
 _SKEW_SOON_MS = 250
 _CHECKPOINT_S = 120
+_DAY_S = 86_400
+_CERTIFICATE_DAYS = 14
+_CERTIFICATE_DAYS_LOW = 3
 
 _REBUILD = (
     "while all other nodes run, stop it, `raftflow node rebuild DIR` and start it again: it fetches"
     " all from them. Keep what that sets aside for a report"
 )
 _WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
-_LOST = 'docs/operating.md, "A node lost its disk"'
+_LOST = 'docs/operating.md, "A lost majority"'
+_RENEW = 'raftflow cert rotate; docs/security.md, "New certificates without a restart"'
 _AUTH = "give it an auth_token_file (docs/security.md), or bind it to this machine alone"
 _GUIDE = 'docs/operating.md, "Checking a cluster"'
 
@@ -63,8 +67,8 @@ def doctor(client: Client, printer: Printer) -> None:
     """Check every node of a cluster and say what to do.
 
     Reachable or not, versions, leader, lag, state digests compared, what the background checks of
-    each node found (with the runs), disk, clock, and its setting peers against the members. It
-    changes nothing. Exit status 1 when something is wrong.
+    each node found (with the runs), disk, clock, certificates, and its setting peers against the
+    members. It changes nothing. Exit status 1 when something is wrong.
     """
     states = _ask(client)
     findings = diagnose(states)
@@ -117,6 +121,7 @@ def diagnose(states: Sequence[dict[str, Any]]) -> list[Finding]:
             found += _of_vote(node)
         found += _of_log(node, [lag for lag in lags if lag is not None])
         found += _of_machine(node)
+        found += _of_certificates(node)
         found += _of_checks(node)
         if node.get("repair"):
             found.append(Finding("problem", node["id"], node["repair"], _WHOLE))
@@ -244,6 +249,15 @@ def _of_machine(node: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("problem" if abs(skew) > _SKEW_MS else "advice", name, what, then)
 
 
+def _of_certificates(node: dict[str, Any]) -> Iterator[Finding]:
+    for use, seconds in (node.get("certificates") or {}).items():
+        days = seconds // _DAY_S
+        if days < _CERTIFICATE_DAYS:
+            what = f"its certificate ({use}) is over" + (f" in {days} days" if days >= 0 else "")
+            severity = "problem" if days < _CERTIFICATE_DAYS_LOW else "advice"
+            yield Finding(severity, node["id"], what, _RENEW)
+
+
 def _of_checks(node: dict[str, Any]) -> Iterator[Finding]:
     checks = node.get("invariants")
     if checks is None:
@@ -326,6 +340,7 @@ def _summary(node: dict[str, Any], digests: Digests) -> dict[str, Any]:
         "last_contact_ms",
         "disk_free_bytes",
         "clock_skew_ms",
+        "certificates",
         "peers",
         "invariants",
     )

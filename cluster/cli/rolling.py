@@ -22,6 +22,8 @@ LOOK_S = 0.2
 # Well for so long, it is well: one that has just started may not have heard yet what it lacks.
 SETTLED_S = 1.0
 CAUGHT_UP_ENTRIES = 64
+# So long after the command a node that does not say how old it is was restarted, if it ever was.
+BLIND_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +137,11 @@ def _until_well(
 
 def _is_another(before: dict[str, Any], row: dict[str, Any], began: float) -> bool:
     """Whether its process is younger than the command. Releases before 0.4 do not say how old they
-    are: with those, that it is well must do."""
-    uptime = row.get("uptime_seconds")
-    if uptime is None:
-        return True
-    return bool(before.get("uptime_seconds") is None or uptime < time.monotonic() - began)
+    are, nor pass it on: with those it is another release, or was given time enough."""
+    since_s, uptime_s = time.monotonic() - began, row.get("uptime_seconds")
+    if uptime_s is None:
+        return row.get("version") != before.get("version") or since_s > BLIND_S
+    return bool(uptime_s < since_s)
 
 
 def _members(state: dict[str, Any]) -> list[dict[str, Any]]:

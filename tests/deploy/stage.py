@@ -353,6 +353,15 @@ def check(plan: Plan, seen: Seen) -> None:
     for text in seen.metrics.values():
         assert "workflowd_raft_leader_known 1.0" in text
         assert "workflowd_raft_voters_connected 3.0" in text
+    # The run that was started has a decision for which nobody has come yet.
+    led = next(text for name, text in seen.metrics.items() if {name} == leaders)
+    assert "workflowd_workflow_task_queue_depth 1.0" in led
+    assert value(led, "workflowd_workflow_task_queue_oldest_seconds") > 0
+    for text in seen.metrics.values():
+        assert (
+            value(text, "workflowd_disk_size_bytes") > value(text, "workflowd_disk_free_bytes") > 0
+        )
+        assert value(text, 'workflowd_data_bytes{part="log"}') > 0
     for node in plan.nodes:
         rights = seen.rights[node.name]
         assert set(rights["Uid"].split()) == {str(node.user)}
@@ -367,6 +376,11 @@ def check(plan: Plan, seen: Seen) -> None:
         uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
         assert {"api", "peer"} <= set(uses)
     assert seen.exits == dict.fromkeys(names, 0)
+
+
+def value(metrics: str, series: str) -> float:
+    [line] = [line for line in metrics.splitlines() if line.startswith(f"{series} ")]
+    return float(line.split()[-1])
 
 
 if __name__ == "__main__":

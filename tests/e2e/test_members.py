@@ -75,7 +75,9 @@ def test_three_to_five_and_back_under_load(three: Nodes) -> None:
     states_agree(three)
 
 
-def test_followers_and_leaders_are_replaced_under_load(three: Nodes) -> None:
+def test_followers_and_leaders_are_replaced_under_load(
+    three: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Load(three) as load:
         for new in ("n4", "n5"):
             leader = three.leader()
@@ -89,6 +91,9 @@ def test_followers_and_leaders_are_replaced_under_load(three: Nodes) -> None:
         assert len(three.members()) == 3
     nothing_lost(three, load)
     states_agree(three)
+    with capsys.disabled():
+        print(f"\nreplacing follower and leader: {len(load.acknowledged)} runs,", end=" ")
+        print(f"longest pause {load.slowest_s * 1000:.0f} ms")
 
 
 def joining(nodes: Nodes, node_id: str, *others: str) -> tuple[str, ...]:

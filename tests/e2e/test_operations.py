@@ -7,14 +7,17 @@ import json
 import shutil
 import signal
 import sqlite3
+import ssl
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from certs import authority_of, issue, serve_flags
 from dev_cluster import HttpError, call, wait_for, workflow_path
-from node_processes import Load, Nodes, nodes_in
+from node_processes import Load, Nodes, Process, nodes_in
 
 from raftflow_sdk import Client, Context, Worker
 
@@ -49,6 +52,10 @@ def told(ctx: Context) -> str:
     return str(ctx.wait_for_signal("waits", "word"))
 
 
+def at_work(ctx: Context) -> str:
+    return str(ctx.activity("echo", "done"))
+
+
 def echo(text: str) -> str:
     return text
 
@@ -58,9 +65,40 @@ def working(nodes: Nodes, *ids: str) -> Iterator[Client]:
     worker = Worker(addresses(nodes, *ids))
     worker.workflow("Patient")(patient)
     worker.workflow("Told")(told)
+    worker.workflow("AtWork")(at_work)
     worker.activity("echo")(echo)
     with worker:
         yield Client(addresses(nodes, *ids))
+
+
+class Steady:
+    """A client that has one workflow done after the other, by a worker of its own."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.done: list[str] = []
+        self.failed: list[str] = []
+
+    def __enter__(self) -> Steady:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.05):
+            run = f"work-{len(self.done) + len(self.failed)}"
+            try:
+                self._client.start("AtWork", workflow_id=run)
+                assert self._client.result(run, wait=30) == "done"
+            except Exception as error:  # noqa: BLE001  whatever it is, a call failed
+                self.failed.append(f"{run}: {error!r}")
+            else:
+                self.done.append(run)
 
 
 # ---- a rolling restart --------------------------------------------------------------------------
@@ -106,7 +144,13 @@ class Supervisor:
 def test_all_nodes_are_restarted_under_load_and_no_call_fails(
     three: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Supervisor(three, "n1", "n2", "n3") as supervisor, Load(three) as load:
+    ids = ("n1", "n2", "n3")
+    with (
+        Supervisor(three, *ids) as supervisor,
+        working(three, *ids) as client,
+        Load(three) as load,
+        Steady(client) as steady,
+    ):
         leader = three.leader()
         term = (three.state() or {})["term"]
         command = f'kill -TERM "$(cat {supervisor.pids}/$NODE)"'
@@ -118,13 +162,18 @@ def test_all_nodes_are_restarted_under_load_and_no_call_fails(
         after = three.state()
         assert after is not None
         assert after["term"] <= term + 1, "leadership moved once"
-    assert load.failed == [], three.logs()
+    assert load.failed + steady.failed == [], three.logs()
     for node in three.running():
         for run in load.acknowledged:
             found = call(node.http, "GET", workflow_path(run))
             assert len(found["signals"]) == 1, f"{run} at {node.id}"
+    assert len(steady.done) > 5
+    for run in steady.done:
+        (step,) = call(three["n1"].http, "GET", workflow_path(run))["steps"]
+        assert step["attempts"] == 1, "a task that was on its way to a stopping node went back"
     with capsys.disabled():
-        print(f"\nrolling restart: {len(load.acknowledged)} runs, longest pause", end=" ")
+        runs = len(load.acknowledged) + len(steady.done)
+        print(f"\nrolling restart: {runs} runs, longest pause", end=" ")
         print(f"{load.slowest_s * 1000:.0f} ms")
 
 
@@ -206,6 +255,55 @@ def states_agree(nodes: Nodes) -> None:
         return len({(row["applied_index"], row["state_digest"]) for row in rows}) == 1
 
     wait_for("all states are the same", agreed)
+
+
+def test_a_secure_node_gives_a_backup_to_who_may_have_it_and_keeps_its_tokens(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """With the old id the certificates stay good; minted tokens are in the state, and so in the
+    backup."""
+    node, root = nodes["n1"], "the-root-token-of-this-test"
+    authority = authority_of(tmp_path / "certs", "shop")
+    issue(authority, "n1")
+    node.trusted = authority.trusted
+    (tmp_path / "tokens").write_text(f"{root}\n")
+    secure = ("--cluster-id", "shop", *serve_flags(authority, "n1"))
+    secure = (*secure, "--auth-token-file", str(tmp_path / "tokens"))
+    node.start(*secure)
+    wait_for("n1 is ready", node.is_ready)
+    place = str(tmp_path / "kept")
+    admin, blind, viewer = (
+        mint(node, root, role=role, sees_payloads=sees)
+        for role, sees in (("admin", True), ("admin", False), ("viewer", True))
+    )
+    for token, said in ((blind, "payloads"), (viewer, "admin"), ("", "a token is needed")):
+        done = nodes.try_cli("backup", "create", place, "--token", token)
+        assert done.returncode == 1
+        assert said in done.stderr
+    assert not Path(place).exists(), "nothing is begun for who may not have it"
+    made = json.loads(nodes.cli("backup", "create", place, "--token", admin, "-o", "json"))
+    node.stop()
+    shutil.rmtree(node.data)
+    own = ("--node-id", "n1", "--data-dir", str(node.data), "--raft-addr", node.raft)
+    said = nodes.cli("backup", "restore", made["backup"], *own, "--cluster-id", "shop")
+    assert "WARNING: the new cluster has the id of the old one" in said
+    node.start(*secure)
+    wait_for("n1 is ready", node.is_ready)
+    listed = json.loads(nodes.cli("cluster", "status", "--token", viewer, "-o", "json"))
+    assert (listed["cluster_id"], listed["leader"]) == ("shop", "n1")
+    again = nodes.cli("backup", "create", place, "--token", admin, "-o", "json")
+    assert json.loads(again)["index"] > made["index"]
+
+
+def mint(node: Process, token: str, **fields: object) -> str:
+    request = urllib.request.Request(
+        f"https://{node.http}/api/tokens",
+        data=json.dumps({"name": "t", **fields}).encode(),
+        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
+    )
+    trusted = ssl.create_default_context(cafile=node.trusted)
+    with urllib.request.urlopen(request, timeout=20, context=trusted) as answer:
+        return str(json.load(answer)["token"])
 
 
 # ---- a lost majority ----------------------------------------------------------------------------

@@ -72,6 +72,7 @@ def call(
     *,
     timeout: float = 40.0,
     trusted: Path | None = None,
+    token: str = "",
 ) -> Any:
     """One JSON call, over TLS if it says whom to trust. Raises HttpError, or OSError when nobody
     answers."""
@@ -80,7 +81,10 @@ def call(
         f"{'http' if trusted is None else 'https'}://{address}{path}",
         data=data,
         method=method,
-        headers={"Content-Type": "application/json"},
+        headers={
+            "Content-Type": "application/json",
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+        },
     )
     try:
         context = None if trusted is None else ssl.create_default_context(cafile=trusted)

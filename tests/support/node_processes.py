@@ -37,6 +37,7 @@ class Process:
     metrics: str
     process: subprocess.Popen[bytes] | None = None
     trusted: Path | None = None  # where it speaks TLS
+    token: str = ""  # where it asks for one
 
     @property
     def address(self) -> str:
@@ -44,7 +45,9 @@ class Process:
         return f"https://{self.http}" if self.trusted else self.http
 
     def call(self, method: str, path: str, body: Any = None, *, timeout: float = 40.0) -> Any:
-        return call(self.http, method, path, body, timeout=timeout, trusted=self.trusted)
+        return call(
+            self.http, method, path, body, timeout=timeout, trusted=self.trusted, token=self.token
+        )
 
     @property
     def data(self) -> Path:

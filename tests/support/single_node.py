@@ -411,6 +411,10 @@ class SingleNode:
     async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
         raise Unavailable(f"no peer {peer}")
 
+    def _leader_heard(self, within_ms: int) -> str | None:
+        silent = self.silence_s is None or self.silence_s * 1_000 >= within_ms
+        return None if silent else self.leader
+
     def status(self) -> Any:
         index = self.harness.index
         return SimpleNamespace(
@@ -427,6 +431,7 @@ class SingleNode:
             configuration=Configuration((Member("n1", "127.0.0.1:9233", incarnation="d1"),)),
             configuration_index=0,
             committed_configuration_index=0,
+            leader_heard=self._leader_heard,
         )
 
     def peers(self) -> Mapping[str, Any]:
@@ -443,7 +448,7 @@ class SingleNode:
         )
         return {"n1": own, **self.members}
 
-    async def add(self, member_id: str, raft: str) -> int:
+    async def add(self, member_id: str, raft: str, *, api: bool = False) -> int:
         self.check()
         return self.harness.index
 
@@ -460,17 +465,22 @@ class SingleNode:
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
 
-    async def take_backup(self, *, feature_level: int) -> Taken:
+
+@dataclass(frozen=True, slots=True)
+class Backups:
+    node: SingleNode
+
+    async def take(self, *, feature_level: int, caller: str) -> Taken:
         return Taken(
             Manifest(
                 cluster_id="",
                 node_id="n1",
                 version="0",
                 feature_level=feature_level,
-                index=self.applied_index,
+                index=self.node.applied_index,
                 term=1,
                 time_ms=0,
-                digest=self.digest.hex(),
+                digest=self.node.digest.hex(),
                 size=len(STATE),
                 sha256=sha256(STATE).hexdigest(),
                 created_at="2026-01-01T00:00:00+00:00",
@@ -501,7 +511,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         levels=levels or Levels(members=node.peers),
         members=node,
         checks=node,
-        backups=node,
+        backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),
     )
 

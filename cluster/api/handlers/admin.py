@@ -173,10 +173,10 @@ async def _note_outcome(node: NodeServices, noted: RecordCall) -> None:
         log.warning("outcome_not_noted", call=noted.call, target=noted.target, reason=str(error))
 
 
-async def take_backup(node: NodeServices) -> Taken:
+async def take_backup(node: NodeServices, *, caller: str) -> Taken:
     """A copy of the state with everything that was acknowledged, anywhere, before the call."""
     await node.reads.linearizable()
-    return await node.backups.take(feature_level=node.levels.level)
+    return await node.backups.take(feature_level=node.levels.level, caller=caller)
 
 
 # ---- the cluster page ---------------------------------------------------------------------------
@@ -212,6 +212,7 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "invariants": node.checks.report(),
         "repair": node.consensus.waiting_for or None,
         "no_vote": node.consensus.no_vote or None,
+        "certificates": {use: int(left) for use, left in node.metrics.certificates().items()},
         "auth": _auth(node),
     }
     if status.leader == node.config.node_id:
@@ -319,6 +320,7 @@ def _row(
         "invariants": report.get("invariants"),
         "repair": report.get("repair"),
         "no_vote": report.get("no_vote"),
+        "certificates": report.get("certificates"),
         "auth": report.get("auth"),
         "connected": bool(info.connected),
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ from eventually import eventually
 from ports import free_ports
 from single_node import Served, config_for, serve
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.cli.authority import Authority
+from raftflow.engine.commands import RegisterTypes
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
 
@@ -29,12 +33,14 @@ def authority(tmp_path: Path) -> Authority:
     return made
 
 
-async def served_with(authority: Authority, tmp_path: Path, **settings: str) -> Served:
+async def served_with(
+    authority: Authority, tmp_path: Path, *, tokens: Tokens | None = None, **settings: str
+) -> Served:
     files = {
         "tls_cert_file": str(authority.certificate("n1")),
         "tls_key_file": str(authority.key("n1")),
     }
-    return await serve(config_for(free_ports(3), tmp_path, **files, **settings))
+    return await serve(config_for(free_ports(3), tmp_path, **files, **settings), tokens=tokens)
 
 
 @pytest.fixture
@@ -170,3 +176,68 @@ async def test_pages_of_members_are_allowed_by_https(served: Served, authority: 
             policy = response.headers["Content-Security-Policy"]
     assert "connect-src 'self'" in policy
     assert "http://" not in policy
+
+
+@asynccontextmanager
+async def polling(served: Served, authority: Authority) -> AsyncIterator[ssl.SSLSocket]:
+    """A parked poll of a caller that reads only what the test reads."""
+    served.node.apply(RegisterTypes(namespace="default", workflow_types=("Order",)))
+    address = served.services.config.http_addr
+    plain = socket.create_connection((address.host, address.port))
+    with await asyncio.to_thread(
+        trusting(authority).wrap_socket, plain, server_hostname="127.0.0.1"
+    ) as caller:
+        caller.sendall(b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n")
+        await eventually(lambda: served.node.parked, "the poll is parked")
+        yield caller
+
+
+async def start(served: Served, authority: Authority) -> None:
+    async with aiohttp.ClientSession() as session:
+        body = {"type": "Order", "workflow_id": "w"}
+        url, context = f"{served.http}/api/workflows", trusting(authority)
+        async with session.post(url, json=body, ssl=context) as response:
+            assert response.status == 201
+
+
+async def test_an_answer_left_unread_gives_the_task_back(
+    served: Served, authority: Authority
+) -> None:
+    async with polling(served, authority) as caller:
+        await start(served, authority)
+        await eventually(lambda: not served.node.parked)
+        caller.close()
+        await eventually(lambda: served.node.returned, "the task is given back")
+
+
+@pytest.mark.parametrize("polite", [True, False])
+async def test_who_reads_and_closes_keeps_the_task(
+    served: Served, authority: Authority, polite: bool
+) -> None:
+    """With the farewell of TLS, and without, as most libraries do."""
+    async with polling(served, authority) as caller:
+        await start(served, authority)
+        assert b"task_token" in await asyncio.to_thread(caller.recv, 65_536)
+        if polite:
+            await asyncio.to_thread(caller.unwrap)
+    web = served.server.http._web
+    assert web is not None
+    await eventually(lambda: not web.connections, "the connection is closed")
+    await asyncio.sleep(0.05)  # what the end of the connection might still bring about
+    assert served.node.returned == []
+
+
+async def test_the_cookie_of_a_session_is_for_tls_alone(
+    authority: Authority, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("the-operators-own-token name=root\n")
+    served = await served_with(authority, tmp_path / "data", tokens=Tokens.load(str(tokens)))
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        url, body = f"{served.http}/api/session", {"token": "the-operators-own-token"}
+        headers = {"Origin": served.http}
+        context = trusting(authority)
+        async with session.post(url, json=body, headers=headers, ssl=context) as response:
+            assert response.status == 201
+            assert "; Secure" in response.headers["Set-Cookie"]
+    await served.server.stop()

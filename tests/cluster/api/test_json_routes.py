@@ -12,7 +12,9 @@ from urllib.parse import quote
 import pytest
 from eventually import eventually
 from json_client import Client
-from single_node import Served
+from single_node import STATE, Served
+
+from raftflow.cluster.backup.manifest import decode as decode_manifest
 
 
 async def started(client: Client, workflow_id: str = "order-42", **fields: Any) -> Any:
@@ -275,6 +277,15 @@ async def test_several_activities_at_once(client: Client) -> None:
     await decide(client, *steps)
     reply = await client.get("/api/activity-tasks?max=10")
     assert sorted(task["sequence"] for task in reply.json["tasks"]) == [1, 2, 3]
+
+
+async def test_a_backup_is_the_state_behind_its_manifest(client: Client) -> None:
+    reply = await client.get("/api/cluster/backup")
+    assert (reply.status, reply.content) == (200, STATE)
+    assert reply.headers["Content-Type"] == "application/octet-stream"
+    manifest = decode_manifest(reply.headers["X-Raftflow-Backup"].encode())
+    assert manifest.size == len(STATE)
+    assert (await client.get("/api/cluster/backup?full=1")).json["reason"] == "UNKNOWN_FIELD"
 
 
 async def test_history_as_json_and_as_file(client: Client) -> None:

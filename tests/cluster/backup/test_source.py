@@ -61,7 +61,7 @@ async def read(taken: Taken) -> bytes:
 async def test_the_copy_is_whole_and_leaves_nothing_behind(
     replica: Replica, backups: BackupSource
 ) -> None:
-    taken = await backups.take(feature_level=4)
+    taken = await backups.take(feature_level=4, caller="t")
     assert replica.waited == [7], "what was applied is written before it is copied"
     assert os.listdir(replica.directory) == []
     assert await read(taken) == CONTENT
@@ -74,12 +74,12 @@ async def test_the_copy_is_whole_and_leaves_nothing_behind(
 async def test_only_so_many_at_once_and_a_reader_that_went_away_counts_no_more(
     backups: BackupSource,
 ) -> None:
-    held = [await backups.take(feature_level=4) for _ in range(source.MOST_AT_ONCE)]
+    held = [await backups.take(feature_level=4, caller="t") for _ in range(source.MOST_AT_ONCE)]
     with pytest.raises(Overloaded, match="ask another one"):
-        await backups.take(feature_level=4)
+        await backups.take(feature_level=4, caller="t")
     held.clear()  # nobody ever read them
     gc.collect()
-    await backups.take(feature_level=4)
+    await backups.take(feature_level=4, caller="t")
 
 
 async def test_a_disk_without_room_is_left_alone(
@@ -88,7 +88,7 @@ async def test_a_disk_without_room_is_left_alone(
     free = len(CONTENT) + source.SPARE_BYTES - 1
     monkeypatch.setattr(source.shutil, "disk_usage", lambda _path: Usage(1, 1, free))
     with pytest.raises(Unavailable, match="n1 has no room for a copy of its state"):
-        await backups.take(feature_level=4)
+        await backups.take(feature_level=4, caller="t")
     assert os.listdir(replica.directory) == []
 
 
@@ -97,4 +97,4 @@ async def test_a_disk_that_is_full_all_the_same_is_told(
 ) -> None:
     replica.fault = StoreFull("copy", "the disk is full", "free space")
     with pytest.raises(Unavailable, match="the disk is full"):
-        await backups.take(feature_level=4)
+        await backups.take(feature_level=4, caller="t")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from click.testing import CliRunner, Result
 
 from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.errors import CommandError
+
+GUIDE = Path(__file__).parents[3] / "docs" / "security.md"
 
 
 def run(*arguments: str | Path) -> Result:
@@ -74,6 +78,8 @@ def test_a_rotation_step_by_step(directory: Path) -> None:
         ("issue", "n2", "--client", "--host", "x"),
         ("issue", "n2", "--host", "x", "--days", "0"),
         ("rotate", "n1", "--drop-old"),
+        ("rotate", "n1", "--cluster-id", "other"),
+        ("rotate", "--drop-old", "--cluster-id", "other"),
     ],
 )
 def test_wrong_usage(directory: Path, arguments: tuple[str, ...]) -> None:
@@ -85,3 +91,23 @@ def test_a_host_that_is_none(directory: Path) -> None:
     with pytest.raises(CommandError, match="'a b' is neither a host name nor an address"):
         run("issue", directory, "n2", "--host", "a b")
     assert not (directory / "n2.key").exists()
+
+
+def test_the_commands_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order, as they stand; what it says "for every node" of is done for every node."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", GUIDE.read_text(), re.S | re.M)
+    lines = [line for block in blocks for line in block.splitlines() if "raftflow cert" in line]
+    commands = [shlex.split(line, comments=True)[2:] for line in lines]
+    assert {verb for verb, *_ in commands} == set(cert.commands)
+    for words in commands:
+        if "--drop-old" in words:
+            for each in ("n2", "n3"):
+                assert run("rotate", "certs", each).exit_code == 0
+        assert run(*words).exit_code == 0, words
+    assert [row["for"] for row in rows(tmp_path / "certs")] == [
+        "raftflow:shop-r1",
+        "raftflow:shop",
+        "raftflow:shop-r1/n1",
+        *(f"raftflow:shop/n{each}" for each in (2, 3, 4)),
+    ]

@@ -140,6 +140,20 @@ def test_disk_clock_contact_and_checkpoint() -> None:
     assert "1,500 ms behind" in found[2].problem
 
 
+def test_certificates_that_end() -> None:
+    day = 86_400
+    found = told(
+        node("n1", certificates={"api": 300 * day, "peer": 10 * day, "peer_ca": 3_000 * day}),
+        node("n2", certificates={"api": 2 * day}),
+        node("n3", certificates={"peer": -1}),
+    )
+    assert [(each.severity, each.node, each.problem) for each in found] == [
+        ("problem", "n2", "its certificate (api) is over in 2 days"),
+        ("problem", "n3", "its certificate (peer) is over"),
+        ("advice", "n1", "its certificate (peer) is over in 10 days"),
+    ]
+
+
 def test_mixed_versions_and_a_release_without_checks() -> None:
     old = node("n2", version="0.2.0", invariants=None, peers=None, clock_skew_ms=None)
     found = told(node("n1"), old, node("n3"))

@@ -105,8 +105,17 @@ def test_the_rest_is_left_alone_when_one_does_not_come_back(
     assert log.read_text().splitlines() == ["n2 10.0.0.2"]
 
 
-def test_a_node_that_does_not_say_how_old_it_is_must_be_well(log: Path) -> None:
-    assert restart(Cluster(log, {"uptime_seconds": None})).exit_code == 0
+def test_a_node_that_does_not_say_how_old_it_is_has_another_release_or_time(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {"uptime_seconds": None}
+    result = restart(Cluster(log, old), "--timeout", "100ms")
+    assert "n2 runs on" in str(result.exception)
+    log.write_text("")
+    assert restart(Cluster(log, old | {"version": "0.5.0"})).exit_code == 0
+    log.write_text("")
+    monkeypatch.setattr(rolling, "BLIND_S", 0.0)
+    assert restart(Cluster(log, old)).exit_code == 0
 
 
 def test_a_command_that_fails_ends_it(log: Path) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dev_cluster import HttpError, wait_for, workflow_path
+from dev_cluster import PROGRAM, HttpError, wait_for, workflow_path
 from mixed_cluster import MixedCluster, mixed_cluster, stored_rows
 from upgrade_load import load
+
+from raftflow.engine.commands import FEATURE_LEVEL
 
 pytestmark = pytest.mark.cluster
 
@@ -85,7 +91,8 @@ def test_node_by_node(tmp_path: Path, release: str, order: str) -> None:
                     start_with_memo(cluster, node_id, f"m-{node_id}")
                     assert cluster.call(node_id, "GET", "/api/cluster")["feature_level"] == 2
             for node_id in cluster.ids:
-                assert cluster.call(node_id, "GET", "/api/cluster")["feature_level"] == 3
+                state = cluster.call(node_id, "GET", "/api/cluster")
+                assert state["feature_level"] == FEATURE_LEVEL
                 start_with_memo(cluster, node_id, f"all-{node_id}")
             wait_for("members can be changed", lambda: nobody_to_remove(cluster))
             work.progress()
@@ -99,3 +106,49 @@ def test_node_by_node(tmp_path: Path, release: str, order: str) -> None:
         rows, *rest = [stored_rows(cluster.data_dir(node_id)) for node_id in cluster.ids]
         assert rows["events"]
         assert all(each == rows for each in rest)
+
+
+@contextmanager
+def started_again(cluster: MixedCluster) -> Iterator[None]:
+    """Whoever ends is started in the release under test, as by a supervisor that found it there."""
+    stopping = threading.Event()
+
+    def run() -> None:
+        while not stopping.wait(0.05):
+            for node_id, process in list(cluster.processes.items()):
+                if process.poll() is not None:
+                    cluster.start(node_id)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def test_by_one_command(tmp_path: Path) -> None:
+    with mixed_cluster(tmp_path / "cluster") as cluster:
+        cluster.start_all("0.2.0")
+        pids = {each: process.pid for each, process in cluster.processes.items()}
+        kill = "; ".join(f"[ $NODE = {each} ] && kill {pid}" for each, pid in pids.items())
+        cluster.call("n1", "POST", "/api/workflow-types", {"workflow_types": ["Memo"]})
+        with load(cluster, "0.2.0") as work, started_again(cluster):
+            work.progress()
+            done = subprocess.run(
+                [*PROGRAM, "cluster", "restart", "--each", f"{kill}; true"],
+                env={**os.environ, "RAFTFLOW_ADDRESS": ",".join(map(cluster.http, cluster.ids))},
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert done.stdout.count("well again") == 3
+            work.progress()
+            work.stop_starting()
+            work.check()
+        assert all(cluster.processes[each].pid != pid for each, pid in pids.items())
+        cluster.all_run()
+        cluster.wait_equal()
