@@ -37,7 +37,7 @@ _REBUILD = (
     " all from them. Keep what that sets aside for a report"
 )
 _WHOLE = 'keep the other nodes running until it is whole; docs/operating.md, "Damaged disks"'
-_LOST = 'docs/operating.md, "A node lost its disk"'
+_LOST = 'docs/operating.md, "A lost majority"'
 _RENEW = 'raftflow cert rotate; docs/security.md, "New certificates without a restart"'
 _AUTH = "give it an auth_token_file (docs/security.md), or bind it to this machine alone"
 _GUIDE = 'docs/operating.md, "Checking a cluster"'

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 import pytest
+from certs import authority_of, issue, serve_flags
 from dev_cluster import PROGRAM, call, wait_for, workflow_path
 from node_processes import Load, Nodes, nodes_in
 
@@ -27,7 +28,8 @@ GUIDE = Path(__file__).parents[2] / "docs" / "operating.md"
 # Who runs the commands of which section.
 RUN_BY = {
     "A cluster": "test_operating_guide.py::test_a_cluster_is_started_as_it_says",
-    "TLS in front": "../cluster/cli/test_client.py::test_tls_in_front_with_a_ca_of_its_own",
+    "Tokens": "test_operating_guide.py::test_tokens_and_tls",
+    "TLS in front": "test_operating_guide.py::test_tokens_and_tls",
     "Namespaces, retention, delete": "test_operating_guide.py::test_the_commands_of_a_quiet_day",
     "Changing members": "test_members.py::test_the_commands_of_the_guide_do_what_it_says",
     "Nodes that never vote": "test_operating_guide.py::test_an_api_node_is_added_as_it_says",
@@ -149,6 +151,38 @@ def test_the_commands_of_a_quiet_day(nodes: Nodes) -> None:
     assert ["started:     yes" in each for each in said] == [True, False, False, False]
     nodes.cli("workflow", "terminate", "report-2026-11-30")
     assert "started:     no" in nodes.cli(*here(nodes, report)), "also when it is over"
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_tokens_and_tls(nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, root = nodes["n1"], "the-root-token-of-this-test"
+    authority = authority_of(tmp_path / "certs", "shop")
+    issue(authority, "n1")
+    (tmp_path / "tokens").write_text(f"{root}\n")
+    secure = ("--cluster-id", "shop", "--auth-token-file", str(tmp_path / "tokens"))
+    node.start(*secure, *serve_flags(authority, "n1"))
+    node.trusted = authority.trusted
+    wait_for("n1 is ready", node.is_ready)
+    (tls,) = re.findall(r"^export (.*)$", sections()["TLS in front"], re.M)
+    told = dict(word.split("=", 1) for word in tls.split())
+    assert set(told) == {"RAFTFLOW_ADDRESS", "RAFTFLOW_CA_FILE"}
+    assert told["RAFTFLOW_ADDRESS"].startswith("https://")
+    monkeypatch.setenv("RAFTFLOW_TOKEN", root)
+    (status,) = commands_of("TLS in front")
+    assert "leader n1" in nodes.cli(*here(nodes, status))  # with these two variables
+    mint, revoke, audit = commands_of("Tokens")
+    nodes.cli("namespace", "create", "shop")
+    minted = nodes.cli(*here(nodes, mint)).strip()
+    token_id = re.fullmatch(r"rf_([a-z2-7]{12})_\S+", minted)
+    assert token_id is not None
+    nodes.cli("workflow", "list", "--token", minted)
+    nodes.cli(*here(nodes, revoke, ID=token_id[1]))
+    refused = nodes.try_cli("workflow", "list", "--token", minted)
+    assert refused.returncode == 1
+    said = nodes.cli(*here(nodes, audit))
+    assert "MintToken" in said
+    assert "RevokeToken" in said
 
 
 @pytest.mark.cluster

@@ -25,5 +25,5 @@ def test_whoever_guesses_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) 
         noted.note("StartWorkflow", None, "10.0.0.9")
     assert len(logged) == LINES_PER_S + 1
     assert (logged[-1]["untold"], logged[-1]["address"]) == (7, "10.0.0.9")
-    refused = 'workflowd_calls_refused_total{reason="UNAUTHENTICATED"}'
+    refused = 'workflowd_calls_refused_total{limit="",reason="UNAUTHENTICATED"}'
     assert f"{refused} {LINES_PER_S + 7}.0" in metrics.render().decode()

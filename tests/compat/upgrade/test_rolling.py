@@ -17,6 +17,8 @@ from dev_cluster import PROGRAM, HttpError, wait_for, workflow_path
 from mixed_cluster import MixedCluster, mixed_cluster, stored_rows
 from upgrade_load import load
 
+from raftflow.engine.commands import FEATURE_LEVEL
+
 pytestmark = pytest.mark.cluster
 
 LEVELS = {"0.1.0": 1, "0.2.0": 2}
@@ -89,7 +91,8 @@ def test_node_by_node(tmp_path: Path, release: str, order: str) -> None:
                     start_with_memo(cluster, node_id, f"m-{node_id}")
                     assert cluster.call(node_id, "GET", "/api/cluster")["feature_level"] == 2
             for node_id in cluster.ids:
-                assert cluster.call(node_id, "GET", "/api/cluster")["feature_level"] == 3
+                state = cluster.call(node_id, "GET", "/api/cluster")
+                assert state["feature_level"] == FEATURE_LEVEL
                 start_with_memo(cluster, node_id, f"all-{node_id}")
             wait_for("members can be changed", lambda: nobody_to_remove(cluster))
             work.progress()
