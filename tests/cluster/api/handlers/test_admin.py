@@ -15,6 +15,9 @@ from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.consensus.channel import PeerTimeout
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
+from raftflow.cluster.errors import FeatureUnavailable
+from raftflow.cluster.features import Levels
+from raftflow.engine.commands import RELEASE_0_3
 
 
 class ThreeNodes(SingleNode):
@@ -144,3 +147,12 @@ async def test_an_ipv6_address_keeps_its_brackets(tmp_path: Path) -> None:
     node = services(ThreeNodes(), config_for((1, 2, 3), tmp_path))
     added = await admin.add_node(node, "n4", " [2001:db8::4]:9233 ")
     assert (added["raft"], added["member"]) == ("[2001:db8::4]:9233", "learner")
+
+
+async def test_an_api_node_needs_that_all_know_what_it_is(tmp_path: Path) -> None:
+    config = config_for((1, 2, 3), tmp_path)
+    added = await admin.add_node(services(ThreeNodes(), config), "n4", "h:1", api=True)
+    assert added["member"] == "api"
+    older = Levels(members=dict, agreed=lambda: RELEASE_0_3)
+    with pytest.raises(FeatureUnavailable, match="nodes that never vote: this needs feature level"):
+        await admin.add_node(services(ThreeNodes(), config, older), "n4", "h:1", api=True)
