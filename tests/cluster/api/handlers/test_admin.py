@@ -17,7 +17,7 @@ from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.errors import FeatureUnavailable
 from raftflow.cluster.features import Levels
-from raftflow.engine.commands import RELEASE_0_3
+from raftflow.engine.commands import RELEASE_0_3, RELEASE_0_4
 
 
 class ThreeNodes(SingleNode):
@@ -151,8 +151,11 @@ async def test_an_ipv6_address_keeps_its_brackets(tmp_path: Path) -> None:
 
 async def test_an_api_node_needs_that_all_know_what_it_is(tmp_path: Path) -> None:
     config = config_for((1, 2, 3), tmp_path)
-    added = await admin.add_node(services(ThreeNodes(), config), "n4", "h:1", api=True)
+    newest, older = (
+        Levels(members=dict, agreed=lambda level=level: level)  # type: ignore[misc]
+        for level in (RELEASE_0_4, RELEASE_0_3)
+    )
+    added = await admin.add_node(services(ThreeNodes(), config, newest), "n4", "h:1", api=True)
     assert added["member"] == "api"
-    older = Levels(members=dict, agreed=lambda: RELEASE_0_3)
     with pytest.raises(FeatureUnavailable, match="nodes that never vote: this needs feature level"):
         await admin.add_node(services(ThreeNodes(), config, older), "n4", "h:1", api=True)
