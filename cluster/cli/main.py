@@ -40,8 +40,8 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover),
-    *(doctor, history, log, cert),
+    *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover, doctor),
+    *(history, log, cert),
 ):
     cli.add_command(command)
 

@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = {
@@ -37,12 +38,13 @@ def level_of(node: ast.expr) -> str | None:
     return LEVELS[node.attr] if ast.unparse(node.value) in ("log", "logger") else None
 
 
-def calls(tree: ast.Module) -> Iterator[tuple[ast.Call, set[str]]]:
-    """Those that log, and at which level: also by a name that is one logger's method or another's,
-    as in `event = log.info if quiet else log.warning`."""
+def calls(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef, ast.Call, set[str]]]:
+    """Those that log, in which function and at which level: also by a name that is one logger's
+    method or another's, as in `event = log.info if quiet else log.warning`."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
+        function = cast(ast.FunctionDef, function)
         chosen: dict[str, set[str]] = {}
         for node in ast.walk(function):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp):
@@ -54,19 +56,48 @@ def calls(tree: ast.Module) -> Iterator[tuple[ast.Call, set[str]]]:
                 level = level_of(node.func)
                 levels_ = {level} if level else chosen.get(ast.unparse(node.func))
                 if levels_:
-                    yield node, levels_
+                    yield function, node, levels_
 
 
-def keys(value: ast.expr, tree: ast.Module) -> set[str]:
-    """The keys of what stands after `**`: of the dicts in it, or in the function that it calls."""
+def names(function: ast.FunctionDef, call: ast.Call, tree: ast.Module) -> set[str]:
+    """The event: a literal, or a parameter, which its callers give as one."""
+    name = call.args[0] if call.args else None
+    if isinstance(name, ast.Constant):
+        return {str(name.value)}
+    assert isinstance(name, ast.Name)
+    place = [each.arg for each in function.args.args if each.arg != "self"].index(name.id)
+    given = [
+        caller.args[place]
+        for caller in ast.walk(tree)
+        if isinstance(caller, ast.Call) and ast.unparse(caller.func) == f"self.{function.name}"
+    ]
+    assert given
+    assert all(isinstance(each, ast.Constant) for each in given)
+    return {str(ast.literal_eval(each)) for each in given}
+
+
+def targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def keys(value: ast.expr, function: ast.FunctionDef, tree: ast.Module) -> set[str]:
+    """The keys of what stands after `**`: of the dicts in it, in what the function assigns to that
+    name, or in the function that it calls."""
+    sources: list[ast.AST] = [value]
     if isinstance(value, ast.Call):
         name = ast.unparse(value.func)
-        [found] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-        source: ast.AST = found
-    else:
-        source = value
+        sources = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    elif isinstance(value, ast.Name):
+        sources = [
+            node
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            and value.id in map(ast.unparse, targets(node))
+        ]
+    assert sources
     return {
         key.value
+        for source in sources
         for node in ast.walk(source)
         if isinstance(node, ast.Dict)
         for key in node.keys
@@ -78,16 +109,13 @@ def logged() -> Events:
     events: Events = defaultdict(lambda: (set(), set()))
     for path in sorted((ROOT / "cluster").rglob("*.py")):
         tree = ast.parse(path.read_text())
-        for call, levels in calls(tree):
-            where = f"{path.relative_to(ROOT)}:{call.lineno}"
-            name = call.args[0] if call.args else None
-            assert isinstance(name, ast.Constant), f"{where}: name the event with a literal"
-            assert isinstance(name.value, str)
-            known_levels, fields = events[name.value]
-            known_levels |= levels
-            for keyword in call.keywords:
-                fields |= {keyword.arg} if keyword.arg else keys(keyword.value, tree)
-            fields -= EVERYWHERE
+        for function, call, levels in calls(tree):
+            for name in names(function, call, tree):
+                known_levels, fields = events[name]
+                known_levels |= levels
+                for keyword in call.keywords:
+                    fields |= {keyword.arg} if keyword.arg else keys(keyword.value, function, tree)
+                fields -= EVERYWHERE
     return dict(events)
 
 

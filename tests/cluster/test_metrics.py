@@ -79,6 +79,36 @@ def test_what_is_deleted_and_what_is_on_its_way_have_names() -> None:
     assert "workflowd_outbox_pending 3.0" in text
 
 
+# Dashboards and alerts of others rely on these, whatever else there is.
+CONTRACT = (
+    "workflows_started_total",
+    "workflows_finished_total",
+    "task_queue_depth",
+    "workflow_task_queue_depth",
+    "step_duration_seconds",
+    "leases_expired_total",
+    "timer_lag_seconds",
+    "polls_waiting",
+    "raft_role",
+    "raft_term",
+    "raft_commit_index",
+    "raft_applied_index",
+    "raft_apply_lag",
+    "raft_elections_total",
+    "raft_fsync_seconds",
+    "raft_proposals_pending",
+    "raft_snapshot_age_seconds",
+    "request_seconds",
+    "backpressure_rejected_total",
+)
+
+
+def test_the_names_that_others_rely_on_are_there() -> None:
+    text = Metrics().render().decode()
+    exported = set(re.findall(r"^# TYPE (\w+) ", text, re.M))
+    assert {f"workflowd_{name}" for name in CONTRACT} <= exported
+
+
 def test_all_of_them_are_documented_and_no_others() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "operating.md").read_text()
     documented = re.findall(r"`((?:workflowd|process)_\w+)[`{]", text)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -31,21 +32,24 @@ from tests.jepsen.hosts.network import Network
 
 READY_S = 90.0
 STOP_S = 30.0
+WATCHED_S = 90.0
+PROMETHEUS = "http://127.0.0.1:9099"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """`before` run to their end, one after the other; then `nodes` together; once all are ready
-    `probes` run, each beside the node of its name, and `after`, as users of the cluster."""
+    `probes` run, each beside the node of its name, and `after`, as users of the cluster. A
+    `prometheus` watches while all is well, and while all nodes but the first are dead."""
 
     directory: str
     nodes: tuple[Machine, ...]
     before: tuple[Machine, ...] = ()
     probes: tuple[Machine, ...] = ()
     after: tuple[Machine, ...] = ()
-    # How its users reach it: names of the nodes, files that they have.
-    ca_file: str = ""
-    token_file: str = ""
+    prometheus: Machine | None = None
+    # What secrets.sh made for its users.
+    client_files: str = ""
     http_port: int = 8233
     metrics_port: int = 9090
 
@@ -56,7 +60,9 @@ class Plan:
     def of(cls, fields: dict[str, Any]) -> Plan:
         crowds = ("nodes", "before", "probes", "after")
         known = {name: tuple(map(Machine.of, fields.pop(name))) for name in crowds}
-        return cls(**known, **fields)
+        watching = fields.pop("prometheus")
+        prometheus = None if watching is None else Machine.of(watching)
+        return cls(**known, prometheus=prometheus, **fields)
 
 
 @dataclass(slots=True)
@@ -72,6 +78,9 @@ class Seen:
     after: dict[str, tuple[int, str]] = field(default_factory=dict)
     # What the kernel says of the process: its user, its rights, whether calls are filtered.
     rights: dict[str, dict[str, str]] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)
+    alerts_when_well: list[str] = field(default_factory=list)
+    alerts_without_quorum: list[str] = field(default_factory=list)
     exits: dict[str, int] = field(default_factory=dict)
 
 
@@ -84,13 +93,16 @@ def obstacle() -> str:
     return "" if probe.returncode == 0 else f"unshare: {probe.stderr.strip()}"
 
 
-def play(plan: Plan) -> Seen:
-    """In namespaces that are gone when this returns."""
+def need_a_stage() -> None:
     problem = obstacle()
     if problem and os.environ.get("CI"):
         pytest.fail(f"CI plays deployments: {problem}")
     if problem:
         pytest.skip(problem)
+
+
+def play(plan: Plan) -> Seen:
+    """In namespaces that are gone when this returns."""
     directory = Path(plan.directory)
     (directory / "plan.json").write_text(plan.encoded())
     done = subprocess.run(
@@ -98,7 +110,7 @@ def play(plan: Plan) -> Seen:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     said = "\n".join(
@@ -136,12 +148,15 @@ class Stage:
             self._start(node)
         for node in self.plan.nodes:
             self.seen.readiness[node.name] = self._ready(node)
-        self._use()
+        if self.plan.nodes:
+            self._use()
         for probe in self.plan.probes:
             prefix = self.network.wrapper(probe.name)
             self.seen.probes[probe.name] = self._to_the_end(probe, prefix=prefix)
         for machine in self.plan.after:
             self.seen.after[machine.name] = self._to_the_end(machine)
+        if self.plan.prometheus is not None:
+            self._watch(self.plan.prometheus)
         self._stop()
         return self.seen
 
@@ -163,6 +178,53 @@ class Stage:
         )
         return done.returncode, done.stdout
 
+    def _watch(self, prometheus: Machine) -> None:
+        with (self.directory / "prometheus.log").open("wb") as output:
+            command = inside(prometheus, self.hosts)
+            watching = subprocess.Popen(command, stdout=output, stderr=output)
+        nodes = len(self.plan.nodes)
+        scraped = 'up{job="raftflow"} == 1'
+        _wait_for(lambda: len(self._asked(scraped)) == nodes, WATCHED_S, self._not_scraped)
+        self.seen.targets = sorted(each["instance"] for each in self._asked(scraped))
+        # Twice an evaluation: what would be pending for good is seen.
+        _wait_for(
+            lambda: self._asked("workflowd_raft_leader_known offset 30s == 1"),
+            WATCHED_S,
+            lambda: "no leader is known to Prometheus",
+        )
+        self.seen.alerts_when_well = self._alerts()
+        for node in self.plan.nodes[1:]:
+            lost = self._running.pop(node.name)
+            os.kill(_program_of(lost.pid), signal.SIGKILL)
+            lost.wait(STOP_S)
+        _wait_for(
+            lambda: "RaftflowNoQuorum" in self._alerts(),
+            WATCHED_S,
+            lambda: f"alerts: {self._alerts()}",
+        )
+        self.seen.alerts_without_quorum = self._alerts()
+        os.kill(_program_of(watching.pid), signal.SIGKILL)
+        watching.wait(STOP_S)
+
+    def _not_scraped(self) -> str:
+        with urllib.request.urlopen(f"{PROMETHEUS}/api/v1/targets", timeout=10) as answer:
+            found = json.loads(answer.read())["data"]["activeTargets"]
+        return f"not scraped: {[each['lastError'] for each in found]}"
+
+    def _alerts(self) -> list[str]:
+        firing = self._asked('ALERTS{alertstate="firing"}')
+        return sorted({each["alertname"] for each in firing})
+
+    def _asked(self, query: str) -> list[dict[str, str]]:
+        """The labels of what Prometheus answers."""
+        words = urllib.parse.urlencode({"query": query})
+        try:
+            with urllib.request.urlopen(f"{PROMETHEUS}/api/v1/query?{words}", timeout=10) as answer:
+                found = json.loads(answer.read())
+        except OSError:
+            return []
+        return [each["metric"] for each in found["data"]["result"]]
+
     def _stop(self) -> None:
         """As a supervisor does; unshare(1) passes no signals on, so the program itself gets it."""
         for process in self._running.values():
@@ -180,7 +242,7 @@ class Stage:
             status = self._running[node.name].poll()
             assert status is None, f"{node.name} ended with {status}"
             try:
-                return self._call(node, "GET", "/api/ready", token=False)
+                return self._call(node, "GET", "/api/ready", token="")
             except urllib.error.HTTPError as error:
                 last = f"{error.code} {error.read().decode()}"
             except OSError as error:
@@ -200,19 +262,27 @@ class Stage:
             self.seen.metrics[node.name] = self._metrics(node)
             self.seen.rights[node.name] = _rights(_program_of(self._running[node.name].pid))
             self.seen.in_clear[node.name] = self._in_clear(node)
-            try:
-                self._call(node, "GET", "/api/workflows", token=False)
-                self.seen.without_token[node.name] = 200
-            except urllib.error.HTTPError as error:
-                self.seen.without_token[node.name] = error.code
+            for port, path in (
+                (self.plan.http_port, "/api/workflows"),
+                (self.plan.metrics_port, "/metrics"),
+            ):
+                self.seen.without_token[f"{node.name}{path}"] = self._refused(node, port, path)
+
+    def _refused(self, node: Machine, port: int, path: str) -> int:
+        try:
+            self._fetch(node, port, "GET", path, token="")
+        except urllib.error.HTTPError as error:
+            return error.code
+        return 200
 
     def _call(
-        self, node: Machine, method: str, path: str, body: Any = None, *, token: bool = True
+        self, node: Machine, method: str, path: str, body: Any = None, *, token: str = "token"
     ) -> Any:
         return json.loads(self._fetch(node, self.plan.http_port, method, path, body, token=token))
 
     def _metrics(self, node: Machine) -> str:
-        return self._fetch(node, self.plan.metrics_port, "GET", "/metrics").decode()
+        text = self._fetch(node, self.plan.metrics_port, "GET", "/metrics", token="metrics-token")
+        return text.decode()
 
     def _fetch(
         self,
@@ -222,20 +292,19 @@ class Stage:
         path: str,
         body: Any = None,
         *,
-        token: bool = True,
+        token: str,
     ) -> bytes:
-        scheme, trusting = "http", None
-        if self.plan.ca_file:
-            scheme, trusting = "https", ssl.create_default_context(cafile=self.plan.ca_file)
+        files = Path(self.plan.client_files)
         headers = {"Content-Type": "application/json"}
-        if token and self.plan.token_file:
-            headers["Authorization"] = f"Bearer {Path(self.plan.token_file).read_text().strip()}"
+        if token:
+            headers["Authorization"] = f"Bearer {(files / token).read_text()}"
         request = urllib.request.Request(
-            f"{scheme}://{node.names[0]}:{port}{path}",
+            f"https://{node.names[0]}:{port}{path}",
             data=None if body is None else json.dumps(body).encode(),
             method=method,
             headers=headers,
         )
+        trusting = ssl.create_default_context(cafile=files / "ca.crt")
         with urllib.request.urlopen(request, timeout=20, context=trusting) as answer:
             content: bytes = answer.read()
         return content
@@ -274,8 +343,8 @@ def _wait_for(condition: Callable[[], Any], within_s: float, problem: Callable[[
 # ---- what every deployment must show ------------------------------------------------------------
 
 
-def check(plan: Plan, seen: Seen, *, secure: bool = True) -> None:
-    """Three nodes serve as one, to those who belong, and stop in order."""
+def check(plan: Plan, seen: Seen) -> None:
+    """Three nodes serve as one, to those who belong and to nobody else, and stop in order."""
     names = [node.name for node in plan.nodes]
     assert len(names) == 3
     leaders = {seen.readiness[name]["leader"] for name in names}
@@ -292,12 +361,11 @@ def check(plan: Plan, seen: Seen, *, secure: bool = True) -> None:
         assert rights["Seccomp"] == ("2" if node.syscalls else "0")
     for status, said in (*seen.probes.values(), *seen.after.values()):
         assert status == 0, said
-    if secure:
-        assert seen.without_token == dict.fromkeys(names, 401)
-        assert not any(text.startswith("HTTP") for text in seen.in_clear.values()), seen.in_clear
-        for name in names:
-            uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
-            assert {"api", "peer"} <= set(uses)
+    assert set(seen.without_token.values()) == {401}
+    assert not any(text.startswith("HTTP") for text in seen.in_clear.values()), seen.in_clear
+    for name in names:
+        uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
+        assert {"api", "peer"} <= set(uses)
     assert seen.exits == dict.fromkeys(names, 0)
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from needs import need
 
-from tests.deploy.image import image
-from tests.deploy.machines import ROOT, UID, Machine, Mount
-from tests.deploy.stage import Plan, check, play
+from tests.deploy.containers import container, probing
+from tests.deploy.machines import ROOT
+from tests.deploy.stage import PROMETHEUS, Plan, check, need_a_stage, play
 
 FILE = ROOT / "deploy" / "compose.yaml"
 NODES = ("n1", "n2", "n3")
+NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
@@ -36,43 +38,6 @@ def document() -> dict[str, Any]:
     # What it prints may be read again, so dollars are doubled.
     parsed: dict[str, Any] = json.loads(done.stdout.replace("$$", "$"))
     return parsed
-
-
-def machine(name: str, service: dict[str, Any], volumes: Path) -> Machine:
-    """One container of the service. A named volume is a directory in ``volumes``."""
-    known = image()
-    entrypoint = service.get("entrypoint") or known.entrypoint
-    # Its own entrypoint takes away the image's command.
-    command = service.get("command") or (() if service.get("entrypoint") else known.command)
-    mounts = [
-        Mount(
-            target=each["target"],
-            source=str(
-                volume(volumes / each["source"]) / each.get("volume", {}).get("subpath", "")
-            ),
-            read_only=each.get("read_only", False),
-        )
-        for each in service.get("volumes", ())
-    ]
-    mounts += [Mount(target=each.partition(":")[0]) for each in service.get("tmpfs", ())]
-    return Machine(
-        name=name,
-        names=(service.get("hostname", name),),
-        argv=(*entrypoint, *command),
-        environment=known.environment | (service.get("environment") or {}),
-        mounts=tuple(mounts),
-        user=int(service.get("user", known.user)),
-        read_only=service["read_only"],
-        beside=known.files,
-    )
-
-
-def volume(directory: Path) -> Path:
-    """A new one has the owner of the directory in the image, on which it lies."""
-    if not directory.exists():
-        directory.mkdir(mode=0o700, parents=True)
-        os.chown(directory, UID, UID)
-    return directory
 
 
 def test_the_ports_are_for_this_machine_and_never_raft(document: dict[str, Any]) -> None:
@@ -103,34 +68,58 @@ def test_files_that_are_mounted_exist(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.cluster
-def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> None:
-    services = document["services"]
-    volumes = tmp_path / "volumes"
-    nodes = tuple(machine(name, services[name], volumes) for name in NODES)
+def test_prometheus_sees_three_nodes_and_a_lost_quorum(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    """With the very files that the container has, and Debian's Prometheus."""
+    need_a_stage()
+    services, volumes = document["services"], tmp_path / "volumes"
+    program = need("prometheus")
+    watching = container("prometheus", {"read_only": False, **services["prometheus"]}, volumes)
+    config, data = (mount.target for mount in (watching.mounts[0], watching.mounts[-1]))
     plan = Plan(
         directory=str(tmp_path),
-        before=(machine("setup", services["setup"], volumes),),
+        before=(container("setup", services["setup"], volumes),),
+        nodes=tuple(container(name, services[name], volumes) for name in NODES),
+        prometheus=replace(
+            watching,
+            argv=(
+                *(program, f"--config.file={config}", f"--storage.tsdb.path={data}"),
+                f"--web.listen-address={PROMETHEUS.removeprefix('http://')}",
+            ),
+            # Not the owner of anything: as in its own image.
+            user=NOBODY,
+        ),
+        client_files=str(volumes / "secrets" / "client"),
+    )
+    os.chown(volumes / "prometheus", NOBODY, NOBODY)
+    seen = play(plan)
+    assert seen.targets == [f"{name}:9090" for name in NODES]
+    assert seen.alerts_when_well == []
+    assert "RaftflowNoQuorum" in seen.alerts_without_quorum
+    assert seen.exits == {"n1": 0}
+
+
+@pytest.mark.cluster
+def test_three_nodes_and_a_user(document: dict[str, Any], tmp_path: Path) -> None:
+    need_a_stage()
+    services = document["services"]
+    volumes = tmp_path / "volumes"
+    nodes = tuple(container(name, services[name], volumes) for name in NODES)
+    plan = Plan(
+        directory=str(tmp_path),
+        before=(container("setup", services["setup"], volumes),),
         nodes=nodes,
         probes=tuple(probing(each) for each in nodes),
-        after=(machine("cli", services["cli"], volumes),),
-        ca_file=str(volumes / "secrets" / "client" / "ca.crt"),
-        token_file=str(volumes / "secrets" / "client" / "token"),
+        after=(container("cli", services["cli"], volumes),),
+        client_files=str(volumes / "secrets" / "client"),
     )
     seen = play(plan)
     check(plan, seen)
+    for text in seen.metrics.values():
+        lint = [need("promtool"), "check", "metrics"]
+        done = subprocess.run(lint, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
     said = seen.after["cli"][1]
     assert said.count("follower") == 2, said
     assert said.count("leader") >= 1
-
-
-def probing(node: Machine) -> Machine:
-    """The health check of the image, in the container of the node."""
-    return Machine(
-        name=node.name,
-        argv=image().health,
-        environment=node.environment,
-        mounts=node.mounts,
-        user=node.user,
-        read_only=node.read_only,
-        beside=node.beside,
-    )

@@ -13,10 +13,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from needs import need
+from needs import need, need_module
 
 from tests.deploy.machines import ROOT, UID, Machine, Mount
-from tests.deploy.stage import Plan, check, obstacle, play
+from tests.deploy.stage import Plan, check, need_a_stage, play
 
 FILES = ROOT / "deploy" / "systemd"
 UNIT = FILES / "raftflow.service"
@@ -119,8 +119,8 @@ def test_the_guide_installs_every_file_that_the_unit_and_the_settings_name() -> 
 
 @pytest.mark.cluster
 def test_three_hosts_as_the_guide_installs_them(tmp_path: Path) -> None:
-    if obstacle():
-        pytest.skip(obstacle())
+    need_a_stage()
+    need_module("pyseccomp")
     shutil.copy(ROOT / "deploy" / "secrets.sh", tmp_path)
     [make_secrets] = commands("sh secrets.sh")
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -131,8 +131,7 @@ def test_three_hosts_as_the_guide_installs_them(tmp_path: Path) -> None:
         directory=str(tmp_path),
         before=tuple(installing(node, tmp_path) for node in NODES),
         nodes=tuple(host(node, tmp_path) for node in NODES),
-        ca_file=str(tmp_path / "secrets" / "client" / "ca.crt"),
-        token_file=str(tmp_path / "secrets" / "client" / "token"),
+        client_files=str(tmp_path / "secrets" / "client"),
     )
     check(plan, play(plan))
 

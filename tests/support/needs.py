@@ -1,9 +1,11 @@
 """Programs beside Python that some tests need."""
 
+import importlib
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,3 +18,13 @@ def need(tool: str) -> str:
     if os.environ.get("CI"):
         pytest.fail(f"CI needs {tool}; .ci/run installs it")
     pytest.skip(f"needs {tool}")
+
+
+def need_module(name: str) -> Any:
+    """The same for a library that `make tools` installs."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI needs {name}; `make tools` installs it")
+        pytest.skip(f"needs {name} (make tools)", allow_module_level=True)

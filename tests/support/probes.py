@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import random
+import select
 import socket
+import ssl
 import struct
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +29,7 @@ HUGE = 100 * MIB
 DEEP = 100_000
 SOCKETS = 200
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RST, _SETTINGS, _PING, _CONTINUATION = 0, 1, 3, 4, 6, 9
 _END_STREAM, _END_HEADERS = 1, 4
 _CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(503)
@@ -74,6 +79,21 @@ def call_headers(method: str = "StartWorkflow", *more: tuple[bytes, bytes]) -> b
     return b"".join([header(*each) for each in fields])
 
 
+def call_begun() -> bytes:
+    """A call whose message is still to come."""
+    begin = PREFACE + frame(_SETTINGS, 0, 0, b"")
+    return begin + frame(_HEADERS, _END_HEADERS, 1, call_headers())
+
+
+def data_frames(size: int) -> bytes:
+    return frame(_DATA, 0, 1, bytes(16_000)) * (size // 16_000)
+
+
+def message_begun(size: int) -> bytes:
+    """The prefix of a message of this size."""
+    return frame(_DATA, 0, 1, b"\x00" + struct.pack(">I", size))
+
+
 def http_probes(trap: Path) -> dict[str, bytes]:
     """For everything that speaks HTTP/1.1."""
     head = b"POST /api/workflows HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\n"
@@ -97,19 +117,19 @@ def http_probes(trap: Path) -> dict[str, bytes]:
         "a flood of headers": get + b"".join([b"x%d: 1\r\n" % n for n in range(100_000)]),
         "a header without end": get + b"x: " + b"y" * (8 * MIB),
         "a line without end": b"GET /" + b"z" * (8 * MIB),
-        "a flood of calls": (get + b"\r\n") * 20_000,
+        "a flood of calls": (get + b"\r\n") * 2_000,
         "an upgrade": get + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n" + b"\xff" * MIB,
         "bytes above ASCII": b"GET /\xff\xfe HTTP/1.1\r\nHost: \xff\r\n\r\n",
         "zeros in a header": get + b"x: a\x00b\r\n\r\n",
-        "HTTP/2": _PREFACE + frame(_SETTINGS, 0, 0, b""),
+        "HTTP/2": PREFACE + frame(_SETTINGS, 0, 0, b""),
     }
 
 
 def grpc_probes(trap: Path) -> dict[str, bytes]:
     """For what speaks HTTP/2."""
-    begin = _PREFACE + frame(_SETTINGS, 0, 0, b"")
+    begin = PREFACE + frame(_SETTINGS, 0, 0, b"")
     poison = pickle.dumps(Trap(trap))
-    opened = begin + frame(_HEADERS, _END_HEADERS, 1, call_headers())
+    opened = call_begun()
     deep = b"\x0b" * DEEP  # groups within groups
     cookie = b"".join([header(b"x%d" % n, b"y" * 100) for n in range(20_000)])
     block = call_headers() + cookie
@@ -127,7 +147,7 @@ def grpc_probes(trap: Path) -> dict[str, bytes]:
         **_everywhere(poison),
         "HTTP/1.1": b"GET / HTTP/1.1\r\nHost: n\r\n\r\n",
         "a preface and garbage": begin + _garbage(),
-        "a truncated preface": _PREFACE[:10],
+        "a truncated preface": PREFACE[:10],
         "a truncated frame": begin + frame(_HEADERS, _END_HEADERS, 1, b"", claimed=1_000),
         "a giant frame": begin + frame(_DATA, 0, 1, bytes(MIB), claimed=(1 << 24) - 1),
         "a giant message": opened + frame(_DATA, 0, 1, b"\x00\xff\xff\xff\xff" + bytes(1_000)),
@@ -199,15 +219,20 @@ def _garbage() -> bytes:
 # ---- sending ------------------------------------------------------------------------------------
 
 
-def connected(address: str, timeout: float = 5.0) -> socket.socket:
+def connected(
+    address: str, timeout: float = 5.0, *, tls: ssl.SSLContext | None = None
+) -> socket.socket:
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=timeout)
+    plain = socket.create_connection((host, int(port)), timeout=timeout)
+    return plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
 
 
-def send(address: str, data: bytes, *, patience: float = 0.5) -> bytes:
+def send(
+    address: str, data: bytes, *, patience: float = 0.5, tls: ssl.SSLContext | None = None
+) -> bytes:
     """What comes back until the other side has been silent for a while, or hangs up."""
     answer = b""
-    with contextlib.suppress(OSError), connected(address) as caller:
+    with contextlib.suppress(OSError), connected(address, tls=tls) as caller:
         caller.settimeout(5.0)
         with contextlib.suppress(OSError):
             caller.sendall(data)  # who is refused early cannot send it all
@@ -217,22 +242,24 @@ def send(address: str, data: bytes, *, patience: float = 0.5) -> bytes:
     return answer
 
 
-def pour(address: str, begin: bytes, piece: bytes, total: int = HUGE) -> int:
-    """Send ``total`` bytes after ``begin``, whatever is answered; how many left this side."""
+def pour(address: str, begin: bytes, piece: bytes, *, tls: ssl.SSLContext | None = None) -> int:
+    """Send 100 MB after ``begin``, whatever is answered; how many bytes left this side."""
     sent = 0
-    with contextlib.suppress(OSError), connected(address) as caller:
+    with contextlib.suppress(OSError), connected(address, tls=tls) as caller:
         caller.settimeout(10.0)
         caller.sendall(begin)
-        while sent < total:
+        while sent < HUGE:
             caller.sendall(piece)
             sent += len(piece)
     return sent
 
 
 @contextlib.contextmanager
-def slow_loris(address: str, begin: bytes, count: int = SOCKETS) -> Iterator[list[socket.socket]]:
+def slow_loris(
+    address: str, begin: bytes, tls: ssl.SSLContext | None = None
+) -> Iterator[list[socket.socket]]:
     """Sockets that have begun to speak, and go on with one byte each half second."""
-    callers = [connected(address) for _ in range(count)]
+    callers = [connected(address, tls=tls) for _ in range(SOCKETS)]
     ended = threading.Event()
 
     def drip() -> None:
@@ -261,60 +288,68 @@ def slow_loris(address: str, begin: bytes, count: int = SOCKETS) -> Iterator[lis
 
 @dataclass
 class Watch:
-    """Asks every node all the time how it is. ``nodes``: its HTTP address and its process;
-    ``before``: what it had in memory before anything was sent."""
+    """Asks every node all the time how it is, from a process of its own: what the test itself does
+    must not make answers seem slow. ``nodes``: HTTP address and process of each; ``before``: what
+    it had in memory before anything was sent."""
 
     nodes: dict[str, tuple[str, int]]
     before: dict[str, int]
-    slowest_s: float = 0.0
-    troubles: list[str] = field(default_factory=list)
-    offices: set[tuple[int, str]] = field(default_factory=set)  # term and leader
-    most: dict[str, int] = field(default_factory=dict)
+    trusted: Path | None = None
     doing: str = "nothing"
+    seen: list[dict[str, Any]] = field(default_factory=list)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Watch]:
-        ended = threading.Event()
-        threads = [
-            threading.Thread(target=self._ask, args=(name, ended.wait)) for name in self.nodes
-        ]
-        for thread in threads:
-            thread.start()
+        asked = json.dumps([self.nodes, str(self.trusted or "")])
+        process = subprocess.Popen(
+            [sys.executable, __file__, asked],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()  # it has begun
         try:
             yield self
         finally:
-            ended.set()
-            for thread in threads:
-                thread.join()
-
-    def _ask(self, name: str, pause: Callable[[float], bool]) -> None:
-        address, pid = self.nodes[name]
-        ends = False
-        while not ends:
-            ends = pause(0.1)
-            self.most[name] = max(self.most.get(name, 0), resident_bytes(pid))
-            begun = time.monotonic()
-            try:
-                state = health(address)
-            except (OSError, ValueError) as error:
-                self.troubles.append(f"{name}, {self.doing}: {error!r}")
-                continue
-            self.slowest_s = max(self.slowest_s, time.monotonic() - begun)
-            self.offices.add((state["term"], state["leader"]))
+            told, _ = process.communicate()  # closes its input, which ends it
+            self.seen = [json.loads(line) for line in told.splitlines()]
 
     def must_be_untouched(self) -> None:
-        assert not self.troubles, self.troubles[:5]
-        assert self.slowest_s < 2, f"health took {self.slowest_s:.2f} s"
-        assert len(self.offices) == 1, self.offices
-        for name, before in self.before.items():
-            grown = self.most[name] - before
-            assert grown < 300 * MIB, f"{name} grew by {grown >> 20} MiB"
+        troubles = [each for each in self.seen if "trouble" in each]
+        assert not troubles, (self.doing, troubles[:5])
+        assert {each["node"] for each in self.seen} == set(self.nodes)
+        slowest_s = max(each["took_s"] for each in self.seen)
+        assert slowest_s < 2, f"{self.doing}: health took {slowest_s:.2f} s"
+        offices = {(each["term"], each["leader"]) for each in self.seen}
+        assert len(offices) == 1, (self.doing, offices)
+        for each in self.seen:
+            grown = each["bytes"] - self.before[each["node"]]
+            assert grown < 300 * MIB, f"{self.doing}: {each['node']} grew by {grown >> 20} MiB"
 
 
-def health(address: str) -> dict[str, Any]:
+def _watch(nodes: dict[str, tuple[str, int]], trusted: str) -> None:
+    """One line of JSON for each answer, until nobody listens any more."""
+    tls = ssl.create_default_context(cafile=trusted) if trusted else None
+    print("watching", flush=True)
+    ended = False
+    while not ended:
+        ended = bool(select.select([sys.stdin], [], [], 0.05)[0])
+        for name, (address, pid) in nodes.items():
+            begun = time.monotonic()
+            try:
+                state = health(address, tls)
+            except (OSError, ValueError) as error:
+                print(json.dumps({"node": name, "trouble": repr(error)}))
+                continue
+            seen = {"node": name, "took_s": time.monotonic() - begun, "bytes": resident_bytes(pid)}
+            print(json.dumps(seen | {"term": state["term"], "leader": state["leader"]}))
+
+
+def health(address: str, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
     """By a fresh connection; ValueError when it is not a 200."""
     begin = b"GET /api/health HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n"
-    with connected(address, timeout=2.0) as caller:
+    with connected(address, timeout=2.0, tls=tls) as caller:
         caller.sendall(begin)
         answer = b""
         while more := caller.recv(1 << 16):
@@ -331,3 +366,13 @@ def resident_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) << 10
     raise AssertionError(f"process {pid} has gone")
+
+
+def processor_s(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    _watch(*json.loads(sys.argv[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from eventually import eventually
 from ports import free_ports
 from single_node import Served, config_for, serve
 
+from raftflow.cluster.api.server import affordable
 from raftflow.cluster.config import Limits
 from raftflow.engine.commands import RegisterTypes
 
@@ -140,6 +142,27 @@ async def test_when_all_are_at_work_the_next_one_is_told(narrow: Served) -> None
     assert await healthy(narrow)
     for _, writer in polls:
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "connections"),
+    [
+        (1_024, 1_048_576, 8_704, 4_096),  # as systems set out
+        (1_024, 4_096, 4_096, 1_792),  # no more than the system allows
+        (256, 256, 256, 16),
+        (65_536, 65_536, None, 4_096),
+        (1_024, resource.RLIM_INFINITY, 8_704, 4_096),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None, 4_096),
+    ],
+)
+def test_connections_fit_into_what_may_be_open(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised: int | None, connections: int
+) -> None:
+    set_to: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, both: set_to.append(both))
+    assert affordable(Limits()).connections == connections
+    assert set_to == ([] if raised is None else [(raised, hard)])
 
 
 async def test_idle_connections_are_used_again(narrow: Served) -> None:

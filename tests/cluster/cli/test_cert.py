@@ -78,6 +78,8 @@ def test_a_rotation_step_by_step(directory: Path) -> None:
         ("issue", "n2", "--client", "--host", "x"),
         ("issue", "n2", "--host", "x", "--days", "0"),
         ("rotate", "n1", "--drop-old"),
+        ("rotate", "n1", "--cluster-id", "other"),
+        ("rotate", "--drop-old", "--cluster-id", "other"),
     ],
 )
 def test_wrong_usage(directory: Path, arguments: tuple[str, ...]) -> None:
@@ -104,8 +106,8 @@ def test_the_commands_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert run("rotate", "certs", each).exit_code == 0
         assert run(*words).exit_code == 0, words
     assert [row["for"] for row in rows(tmp_path / "certs")] == [
+        "raftflow:shop-r1",
         "raftflow:shop",
-        "raftflow:shop/n1",
-        "raftflow:shop/n2",
-        "raftflow:shop/n3",
+        "raftflow:shop-r1/n1",
+        *(f"raftflow:shop/n{each}" for each in (2, 3, 4)),
     ]
