@@ -33,6 +33,7 @@ class ThreeNodes(SingleNode):
             first_index=1,
             flushed_index=11,
             leader_contact_s=0.0,
+            leader_heard=lambda _within_ms: "n1",
             peers={
                 "n2": SimpleNamespace(match_index=9, last_contact_s=0.02),
                 "n3": SimpleNamespace(match_index=3, last_contact_s=None),
