@@ -157,8 +157,6 @@ class HttpServer:
                 log.exception("call_failed", operation=name)
                 error = internal()
             response = _refused(error)
-        if error is not None and error.reason == "OVERLOADED":
-            self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
         actor = "" if caller is None else caller.actor
