@@ -195,7 +195,7 @@ class HttpServer:
             query,
             http.headers,
             body,
-            http.secure,
+            self._node.config.http_scheme == "https",
         )
         if route.polls:
             with self._admission.polling(caller.actor), tokens.calls.waits(caller):
