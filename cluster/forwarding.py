@@ -119,6 +119,7 @@ class Forwarder:
         self._watch = watch
         self._node_id = node_id
         self._leader_wait = leader_wait_ms / 1_000
+        self._asked = 0
         self._going_on: set[asyncio.Task[Answer]] = set()
         self._channel.register(METHOD, self._on_forwarded)
 
@@ -174,11 +175,20 @@ class Forwarder:
         call.refusal = None
         if self._consensus.role is Role.LEADER:
             return await self._propose_here(call)
-        leader = self._consensus.leader
+        leader = self._consensus.leader or self._heir()
         if leader is None or leader == self._node_id:
             await self._next_change(0.1)
             return None
         return await self._send(call, leader)
+
+    def _heir(self) -> str | None:
+        """A node that was removed hears of no leader any more, and has calls in its hands. The
+        others listen to it a moment longer: it asks those who vote, one after the other."""
+        configuration = self._consensus.configuration
+        if configuration.find(self._node_id) is not None:
+            return None
+        self._asked += 1
+        return configuration.voters[self._asked % len(configuration.voters)]
 
     async def _propose_here(self, call: _Attempt) -> Answer | None:
         # Until the answer or a refusal is here, the deadline may strike with the entry on its way.

@@ -179,6 +179,10 @@ class Node:
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
 
+    def _cast_out(self, outcast: Outcast) -> None:
+        self.reads.end("this node is shutting down: it does not belong to its cluster any more")
+        self.outcast.set_result(outcast)
+
     def _on_members(self, configuration: Configuration) -> None:
         others = tuple(each for each in configuration.voters if each != self.config.node_id)
         self.clock.follow(voters=len(configuration.voters), peers=others)
@@ -289,7 +293,7 @@ class Node:
 
     def _wire(self) -> None:
         consensus = self.consensus
-        consensus.on_outcast = self.outcast.set_result
+        consensus.on_outcast = self._cast_out
         # Duties come before delivery: a task that goes back is offered after its lease is held.
         self.proposer.on_submitted = self.duties.on_submitted
         self.proposer.on_entry = self.duties.on_entry

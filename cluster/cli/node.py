@@ -18,8 +18,8 @@ from raftflow.cluster.rebuild import Needed, Plan, plan_rebuild, rebuild_directo
 
 NODES = "/api/cluster/nodes"
 KINDS = ("voter", "api")
-# An API node that is no further behind than this serves; the rest takes it a moment.
-CAUGHT_UP_ENTRIES = 64
+# An API node that is no further behind than `/api/ready` allows serves.
+READY_LAG = 1_000
 LOOK_S = 0.3
 DEFAULT_WAIT = "10m"
 
@@ -280,7 +280,7 @@ def _until_it_serves(
 def _serves_as_api(row: dict[str, Any]) -> bool:
     """It answers itself, so it has the state, and is no further behind than others."""
     lag = row.get("lag")
-    caught_up = lag is not None and lag <= CAUGHT_UP_ENTRIES
+    caught_up = lag is not None and lag <= READY_LAG
     return row.get("member") == "api" and bool(row.get("connected")) and caught_up
 
 

@@ -70,3 +70,4 @@ def measuring(total: int) -> Iterator[Measure]:
             bars.update(task, description=what, advance=size)
 
         yield on_measure
+        bars.update(task, completed=total)

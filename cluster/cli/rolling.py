@@ -21,7 +21,8 @@ from raftflow.cluster.config import Address
 LOOK_S = 0.2
 # Well for so long, it is well: one that has just started may not have heard yet what it lacks.
 SETTLED_S = 1.0
-CAUGHT_UP_ENTRIES = 64
+# As far behind as `/api/ready` allows: under load it never is nothing.
+READY_LAG = 1_000
 # So long after the command a node that does not say how old it is was restarted, if it ever was.
 BLIND_S = 10.0
 
@@ -80,7 +81,7 @@ def _problem(row: dict[str, Any]) -> str:
         return "does not answer"
     if row.get("no_vote") or row.get("repair"):
         return str(row.get("repair") or row["no_vote"])
-    return f"is {lag} entries behind" if lag > CAUGHT_UP_ENTRIES else ""
+    return f"is {lag} entries behind" if lag > READY_LAG else ""
 
 
 def _restart(

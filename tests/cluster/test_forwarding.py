@@ -10,6 +10,7 @@ import pytest
 
 from raftflow.cluster.codec import replies
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
 from raftflow.cluster.forwarding import METHOD, Forwarder, LeaderWatch
@@ -32,6 +33,7 @@ class FakeCluster:
     def __init__(self) -> None:
         self.role = Role.FOLLOWER
         self.leader: str | None = "n2"
+        self.configuration = Configuration(tuple(Member(each, "") for each in ("n1", "n2", "n3")))
         self.term = 1
         self.channel = self
         self.watch = LeaderWatch()
@@ -281,3 +283,13 @@ async def test_finished_work_goes_on_without_its_caller(command: Command, goes_o
     async with asyncio.timeout(5):
         await asyncio.gather(*left)
     assert cluster.calls == ([("n2", "c1")] if goes_on else [])
+
+
+async def test_a_node_that_was_removed_asks_the_others_for_its_last_calls() -> None:
+    cluster = FakeCluster()
+    cluster.configuration = cluster.configuration.without("n1")
+    cluster.elect(None)
+    cluster.outcomes = [PeerError("NOT_LEADER", ""), Done()]
+    assert await make(cluster).execute(COMMAND) == Done()
+    assert [peer for peer, _ in cluster.calls] == ["n3", "n2"]
+    assert len({command_id for _, command_id in cluster.calls}) == 1

@@ -85,3 +85,16 @@ async def test_without_a_leader_old_state_is_not_served() -> None:
     with pytest.raises(Unavailable, match="old state is not served") as refused:
         await reads.linearizable()
     assert refused.value.maybe_applied is False
+
+
+async def test_reads_of_a_node_that_was_removed_end_at_once() -> None:
+    reads, consensus, _ = make()
+    under_way = asyncio.create_task(reads.linearizable())
+    await until_rounds(consensus, 1)
+    waits = asyncio.create_task(reads.linearizable())
+    await asyncio.sleep(0)
+    reads.end("it was removed")
+    for read in (under_way, waits, asyncio.create_task(reads.linearizable())):
+        with pytest.raises(Unavailable, match="it was removed"):
+            await read
+    consensus.rounds[0].set_exception(types.Unavailable())

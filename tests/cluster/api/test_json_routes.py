@@ -279,6 +279,14 @@ async def test_several_activities_at_once(client: Client) -> None:
     assert sorted(task["sequence"] for task in reply.json["tasks"]) == [1, 2, 3]
 
 
+async def test_a_node_is_added_as_one_that_votes_or_one_that_does_not(client: Client) -> None:
+    for kind, status in (("voter", 201), ("api", 201), ("boss", 400)):
+        body = {"id": "n4", "raft": "h:1", "as": kind}
+        reply = await client.post("/api/cluster/nodes", body)
+        assert (reply.status, kind) == (status, kind), reply.content
+    assert "as: voter or api" in reply.json["error"]
+
+
 async def test_a_backup_is_the_state_behind_its_manifest(client: Client) -> None:
     reply = await client.get("/api/cluster/backup")
     assert (reply.status, reply.content) == (200, STATE)

@@ -59,7 +59,7 @@ async def test_a_whole_backup_is_found_whole(rig: Rig) -> None:
     assert (verdict.runs, verdict.violations) == (3, ())
     assert told[READ] == manifest.size
     assert told[RECORDS] > 0
-    assert told[AGREES] == 3
+    assert AGREES in told
 
 
 async def test_other_bytes_than_were_announced_are_refused(rig: Rig) -> None:

@@ -140,3 +140,24 @@ def test_rebuild_asks_and_refuses(tmp_path: Path) -> None:
     done = runner.invoke(cli, ["node", "rebuild", str(tmp_path), "--yes"])
     assert f"set aside in {tmp_path}/damaged-" in done.output
     assert not (tmp_path / "state.db").exists()
+
+
+def test_an_api_node_is_added_and_waited_for_until_it_serves() -> None:
+    api = N4 | {"member": "api"}
+    behind = api | {"connected": True, "lag": 5_000, "match_index": 3}
+    with serving(Cluster(api, behind, api | {"connected": True, "lag": 7})) as fake:
+        result = run_cli(fake, "add", "n4=h:1", "--as", "api")
+    assert result.exit_code == 0, result.output
+    assert fake.calls[0].body == {"id": "n4", "raft": "h:1", "as": "api"}
+    assert "n4 is a member that never votes" in result.output
+    assert result.output.splitlines()[-1] == "n4 serves, and never votes"
+
+
+def test_an_api_node_that_is_there_already_is_waited_for() -> None:
+    api = N4 | {"member": "api", "connected": True, "lag": 0}
+    with serving(Cluster(api, added=(409, EXISTS))) as fake:
+        result = run_cli(fake, "add", "n4=h:1", "--as", "api")
+    assert result.exit_code == 0, result.output
+    with serving(Cluster(api, added=(409, EXISTS))) as fake:
+        result = run_cli(fake, "add", "n4=h:1")
+    assert result.exit_code == 1, "it is another kind of member"

@@ -72,7 +72,7 @@ def restart(cluster: Cluster, *arguments: str, command: str = SH) -> Result:
 
 
 def test_each_node_once_and_the_leader_last(log: Path) -> None:
-    result = restart(Cluster(log, {"lag": None, "connected": False}, {"lag": 99}, {}))
+    result = restart(Cluster(log, {"lag": None, "connected": False}, {"lag": 9999}, {}))
     assert result.exit_code == 0, result.output
     assert log.read_text().splitlines() == ["n2 10.0.0.2", "n3 10.0.0.3", "n1 10.0.0.1"]
     assert "n1, which leads: restarting" in result.output
@@ -88,7 +88,7 @@ def test_programs_get_what_it_took(log: Path) -> None:
 @pytest.mark.parametrize(
     ("after", "arguments", "said"),
     [
-        ({"lag": 99}, (), "n2 is 99 entries behind"),
+        ({"lag": 9999}, (), "n2 is 9999 entries behind"),
         ({"lag": None}, (), "n2 does not answer"),
         ({"no_vote": "it is a learner"}, (), "n2 it is a learner"),
         ({"uptime_seconds": 1_000.0}, (), "n2 runs on: the command has not restarted it"),

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 from single_node import SingleNode, config_for, services
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.handlers import admin
 from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.config import Address
 from raftflow.cluster.consensus.channel import PeerTimeout
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
+from raftflow.cluster.errors import FeatureUnavailable
+from raftflow.cluster.features import Levels
+from raftflow.cluster.node import _tell_if_open
+from raftflow.engine.commands import RELEASE_0_3, RELEASE_0_4
 
 
 class ThreeNodes(SingleNode):
@@ -30,6 +38,7 @@ class ThreeNodes(SingleNode):
             first_index=1,
             flushed_index=11,
             leader_contact_s=0.0,
+            leader_heard=lambda _within_ms: "n1",
             peers={
                 "n2": SimpleNamespace(match_index=9, last_contact_s=0.02),
                 "n3": SimpleNamespace(match_index=3, last_contact_s=None),
@@ -144,3 +153,35 @@ async def test_an_ipv6_address_keeps_its_brackets(tmp_path: Path) -> None:
     node = services(ThreeNodes(), config_for((1, 2, 3), tmp_path))
     added = await admin.add_node(node, "n4", " [2001:db8::4]:9233 ")
     assert (added["raft"], added["member"]) == ("[2001:db8::4]:9233", "learner")
+
+
+@pytest.mark.parametrize(
+    ("on", "host", "said", "summary"),
+    [
+        (True, "0.0.0.0", "on", "on"),
+        (False, "127.0.0.1", "off", "off"),
+        (False, "0.0.0.0", "exposed", "off"),
+    ],
+)
+async def test_whether_anybody_is_asked_for_a_token(
+    tmp_path: Path, on: bool, host: str, said: str, summary: str
+) -> None:
+    config = replace(config_for((1, 2, 3), tmp_path), http_addr=Address(host, 1))
+    node = replace(services(SingleNode(), config), tokens=Tokens(on=on))
+    assert admin.own_row(node)["auth"] == said
+    assert (await admin.cluster(node))["auth"] == summary
+    with structlog.testing.capture_logs() as logged:
+        _tell_if_open(replace(config, auth="on" if on else ""))
+    assert [each["event"] for each in logged] == (["auth_off"] if said == "exposed" else [])
+
+
+async def test_an_api_node_needs_that_all_know_what_it_is(tmp_path: Path) -> None:
+    config = config_for((1, 2, 3), tmp_path)
+    newest, older = (
+        Levels(members=dict, agreed=lambda level=level: level)  # type: ignore[misc]
+        for level in (RELEASE_0_4, RELEASE_0_3)
+    )
+    added = await admin.add_node(services(ThreeNodes(), config, newest), "n4", "h:1", api=True)
+    assert added["member"] == "api"
+    with pytest.raises(FeatureUnavailable, match="nodes that never vote: this needs feature level"):
+        await admin.add_node(services(ThreeNodes(), config, older), "n4", "h:1", api=True)
