@@ -117,7 +117,7 @@ class TlsListener:
     async def _shake(self, sock: socket.socket, caller: str) -> None:
         try:
             await self._connect(sock)
-        except ConnectionAbortedError:
+        except (ConnectionAbortedError, TimeoutError):
             self._tell("tls_refused", caller, "the handshake took too long")
         except ConnectionError:
             # A probe of the port, or one that does not trust our certificate and says no more.
@@ -145,12 +145,13 @@ class TlsListener:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await arrived.wait()
-        except TimeoutError:
-            sock.close()
-            raise ConnectionAbortedError from None
-        finally:
+            begin = sock.recv(len(_CLIENT_HELLO), socket.MSG_PEEK)
+        except BaseException:
             loop.remove_reader(sock)
-        return sock.recv(len(_CLIENT_HELLO), socket.MSG_PEEK) == _CLIENT_HELLO
+            sock.close()
+            raise
+        loop.remove_reader(sock)
+        return begin == _CLIENT_HELLO
 
     def _tell(self, event: str, caller: str, why: str) -> None:
         """Anybody can fail as often as he likes: the same thing is told every ten seconds. `why` is

@@ -16,6 +16,7 @@ SALT_BYTES = 16
 DIGEST_BYTES = 32
 MAX_TOKENS = 10_000
 MAX_NAMESPACES = 100
+MAX_SESSIONS = 100  # of one token
 # A token that is no longer good is listed for so long, so that people see what became of it.
 KEPT_MS = 30 * 24 * 3_600_000
 

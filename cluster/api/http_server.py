@@ -163,8 +163,6 @@ class HttpServer:
                 log.exception("call_failed", operation=name)
                 error = internal()
             response = _refused(error)
-        if error is not None and error.reason == "OVERLOADED":
-            self._node.metrics.backpressure_rejected.labels(error.details["cause"]).inc()
         code = "OK" if error is None else error.situation.code.name
         self._node.metrics.request(name, code, time.perf_counter() - begun)
         actor = "" if caller is None else caller.actor
@@ -351,12 +349,12 @@ class HttpServer:
         if origin is None or response.prepared:
             return
         response.headers["Vary"] = "Origin"
-        if self._is_members(http, origin):
+        if self._is_members(origin):
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Allow-Credentials"] = "true"
             response.headers["Access-Control-Expose-Headers"] = _CORS_EXPOSED
 
-    def _is_members(self, http: web.BaseRequest, origin: str) -> bool:
+    def _is_members(self, origin: str) -> bool:
         """Whether it is a page of a member of the cluster."""
         members = self._node.consensus.peers().values()
         named = origin.replace("//localhost:", "//127.0.0.1:")  # what a browser was pointed at
@@ -364,9 +362,11 @@ class HttpServer:
         return any(member.http and named == f"{scheme}://{member.http}" for member in members)
 
     def _is_ours(self, http: web.BaseRequest, origin: str) -> bool:
-        """A page that came from this very address, or from another member."""
-        scheme = self._node.config.http_scheme
-        return origin == f"{scheme}://{http.host}" or self._is_members(http, origin)
+        """A page that came from this very address, or from another member. Where a proxy ends TLS
+        the page's scheme is not ours; a cookie that is SameSite does not come from another one."""
+        scheme, _, host = origin.partition("://")
+        here = scheme in ("http", "https") and host == http.host
+        return here or self._is_members(origin)
 
 
 async def listen(

@@ -41,7 +41,7 @@ OPERATIONS: Mapping[str, Permission] = {
     "Reflect": _ANY,
     "DescribeSession": _ANY,
     "EndSession": Permission("any", frozenset(Role), changes=True),
-    "Metrics": Permission("viewer", _LOOK.roles),
+    "Metrics": Permission("viewer", _LOOK.roles, whole_cluster=True),
     "DescribeCluster": _LOOK,
     "ListWorkflows": _LOOK,
     "DescribeWorkflow": _LOOK,

@@ -19,6 +19,7 @@ REASONS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 class Refusals:
     def __init__(self, metrics: Metrics) -> None:
         self._counter = metrics.calls_refused
+        self._overloaded = metrics.backpressure_rejected
         for reason in REASONS:  # a series that is absent cannot be watched
             self._counter.labels(reason, "")
         self._second = 0
@@ -28,8 +29,11 @@ class Refusals:
     def note(
         self, operation: str, error: ApiError | None, address: str, *, actor: str = ""
     ) -> None:
-        """Nothing, unless the call was refused for who made it, or for a limit."""
+        """Nothing, unless the call was refused for who made it, a limit, or want of room."""
         if error is None:
+            return
+        if error.reason == "OVERLOADED":
+            self._overloaded.labels(error.details["cause"]).inc()
             return
         limit = error.details.get("limit", "")
         if not limit and error.reason not in REASONS:

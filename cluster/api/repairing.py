@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from raftflow.cluster.api.http_connection import ConnectionServer
 from raftflow.cluster.api.http_server import listen
+from raftflow.cluster.api.server import affordable
 from raftflow.cluster.background import end
 from raftflow.cluster.config import Config
 from raftflow.cluster.tls import Credentials
@@ -35,8 +37,9 @@ async def while_repairing(
 
     async def serve() -> None:
         await asyncio.sleep(_SOON_S)
-        factory = web.Server(answer, access_log=None)
-        handshake_ms = config.limits.head_timeout_ms
+        limits = affordable(config.limits)
+        factory = ConnectionServer(answer, limits=limits, refused=lambda _error, _address: None)
+        handshake_ms = limits.head_timeout_ms
         server = await listen(factory, config.http_addr, "http", tls, handshake_ms=handshake_ms)
         try:
             await asyncio.Event().wait()

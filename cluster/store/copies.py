@@ -37,7 +37,7 @@ def make(db: sqlite3.Connection, path: str) -> Copy:
     """Copy what this connection's transaction sees. Raises StoreError. Blocks."""
     try:
         return _make(db, path)
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise fatal(path, error) from error
 
 
@@ -122,7 +122,9 @@ def _check_all(path: str) -> None:
 
 def immutable(path: str) -> sqlite3.Connection:
     """To read a copy: the file is complete, and no WAL may appear beside it."""
-    return sqlite3.connect(f"file:{_quoted(path)}?immutable=1", uri=True)
+    db = sqlite3.connect(f"file:{_quoted(path)}?immutable=1", uri=True)
+    db.execute("PRAGMA temp_store = MEMORY")
+    return db
 
 
 def _quoted(path: str) -> str:

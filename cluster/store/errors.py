@@ -87,6 +87,14 @@ def fatal(path: str, error: sqlite3.Error | OSError) -> StoreError:
     )
 
 
+def unreadable(path: str, error: sqlite3.Error) -> StoreError:
+    """The same on a connection that only reads, and has its temporary tables in memory. It needs no
+    room: SQLite calls a file full as well that refers to a page which no file can have."""
+    if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+        return StoreDamaged(path, f"the file refers to a page that cannot be: {error}", FETCH)
+    return fatal(path, error)
+
+
 def senseless(path: str, error: Exception) -> StoreDamaged:
     """The file holds what is never written."""
     return StoreDamaged(path, f"what is in it makes no sense: {error}", FETCH)

@@ -16,7 +16,7 @@ from typing import TypeVar
 from raftflow.cluster.codec.shapes import UnknownValue
 from raftflow.cluster.store.batch import AppliedState
 from raftflow.cluster.store.connection import connect
-from raftflow.cluster.store.errors import fatal, senseless
+from raftflow.cluster.store.errors import fatal, senseless, unreadable
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
@@ -68,6 +68,9 @@ class Readers:
     def _run(self, job: Job[T]) -> T:
         try:
             db = self._connection()
+        except sqlite3.Error as error:
+            raise fatal(self._path, error) from error
+        try:
             db.execute("BEGIN")
             try:
                 return job(db)
@@ -75,7 +78,7 @@ class Readers:
                 if db.in_transaction:  # an error may have ended it
                     db.execute("ROLLBACK")
         except sqlite3.Error as error:
-            raise fatal(self._path, error) from error
+            raise unreadable(self._path, error) from error
         except UnknownValue as error:
             raise senseless(self._path, error) from error
 

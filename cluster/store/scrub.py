@@ -9,7 +9,13 @@ import sqlite3
 from collections.abc import Iterator
 
 from raftflow.cluster.codec.shapes import UnknownValue
-from raftflow.cluster.store.errors import FETCH, CorruptRecord, StoreDamaged, fatal, senseless
+from raftflow.cluster.store.errors import (
+    FETCH,
+    CorruptRecord,
+    StoreDamaged,
+    senseless,
+    unreadable,
+)
 from raftflow.cluster.store.paging import forward
 from raftflow.cluster.store.records import BadRecord, unframe
 
@@ -34,7 +40,7 @@ def steps(path: str, db: sqlite3.Connection) -> Iterator[int]:
             yield from _records(path, db, table, number)
         yield from _named(path, db)
     except sqlite3.Error as error:
-        raise fatal(path, error) from error
+        raise unreadable(path, error) from error
     except UnknownValue as error:
         raise senseless(path, error) from error
 

@@ -88,6 +88,7 @@ const SHOWN_CHARACTERS = 4000;
 
 // A payload: its exact text, or a note and base64 where it is no text. Long ones on demand.
 export function payload(holder, name) {
+  if (holder[name] === null) return h("span", { class: "quiet" }, "hidden from this token");
   const encoded = holder[`${name}_base64`];
   const text = encoded ?? holder[name] ?? "";
   if (text === "") return h("span", { class: "quiet" }, "empty");

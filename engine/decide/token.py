@@ -23,6 +23,11 @@ def mint(ctx: Context, command: MintToken) -> Verdict:
     if len(known) - len(gone) >= tokens.MAX_TOKENS:
         message = f"{tokens.MAX_TOKENS} tokens and sessions are kept, the limit: revoke some"
         return refuse(Reason.LIMIT_EXCEEDED, message)
+    if command.parent:
+        sessions = [each for each, record in known.items() if record.parent == command.parent]
+        if len(set(sessions).difference(gone)) >= tokens.MAX_SESSIONS:
+            message = f"this token has {tokens.MAX_SESSIONS} sessions, the limit: log out of some"
+            return refuse(Reason.LIMIT_EXCEEDED, message)
     expires_ms = ctx.time_ms + command.lifetime_ms if command.lifetime_ms else 0
     minted = TokenMinted(
         TokenRecord(

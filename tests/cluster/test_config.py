@@ -125,3 +125,29 @@ def test_a_join_that_cannot_be(change: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         joining(**change)
     assert caught.value.field == named
+
+
+@pytest.mark.parametrize(
+    ("settings", "on", "reached"),
+    [
+        ({}, False, False),
+        ({"auth": "on"}, True, False),
+        ({"auth_token_file": "tokens"}, True, False),
+        ({"http_addr": Address.parse(":8233")}, False, True),
+        ({"grpc_addr": Address("10.0.0.1", 7233), "auth": "off"}, False, True),
+        ({"http_addr": Address("localhost", 1), "grpc_addr": Address("::1", 1)}, False, False),
+        ({"http_addr": Address("node-1.example", 1)}, False, True),
+    ],
+)
+def test_who_is_asked_and_who_gets_there(settings: Any, on: bool, reached: bool) -> None:
+    config = Config(**settings)
+    assert (config.auth_on, config.reached_by_others) == (on, reached)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"auth": "maybe"}, {"auth": "off", "auth_token_file": "tokens"}]
+)
+def test_auth_that_cannot_be(settings: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config(**settings)
+    assert caught.value.field == "auth"

@@ -44,7 +44,9 @@ async def port(tls: Credentials) -> AsyncIterator[int]:
     await listener.wait_closed()
 
 
-async def listening(tls: Credentials, *, timeout_s: float = 5.0, most: int = 64) -> TlsListener:
+async def listening(
+    tls: Credentials, *, timeout_s: float = 5.0, most: int = 64, clear_too: bool = False
+) -> TlsListener:
     listener = TlsListener(
         await bound("127.0.0.1", 0),
         Echo,
@@ -52,6 +54,7 @@ async def listening(tls: Credentials, *, timeout_s: float = 5.0, most: int = 64)
         what="raft",
         timeout_s=timeout_s,
         most=most,
+        clear_too=clear_too,
     )
     await listener.start_serving()
     return listener
@@ -126,11 +129,26 @@ async def test_who_fails_is_told_with_address_and_reason_and_not_again_and_again
     assert all(str(log["address"]).startswith("127.0.0.1:") for log in refused)
 
 
-async def test_who_says_nothing_is_let_go(tls: Credentials) -> None:
-    listener = await listening(tls, timeout_s=0.1)
+@pytest.mark.parametrize("clear_too", [False, True])
+async def test_who_says_nothing_is_let_go(tls: Credentials, clear_too: bool) -> None:
+    listener = await listening(tls, timeout_s=0.1, clear_too=clear_too)
+    with capture_logs() as logs:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(listener))
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        await eventually(lambda: [log for log in logs if log["event"] == "tls_refused"])
+    assert [log["reason"] for log in logs] == ["the handshake took too long"]
+    writer.close()
+    listener.close()
+    await listener.wait_closed()
+
+
+async def test_the_clear_may_be_taken_for_a_time(tls: Credentials) -> None:
+    listener = await listening(tls, clear_too=True)
+    assert await echoed(port_of(listener), tls.dialling()) == b"hello"
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(listener))
-    async with asyncio.timeout(5):
-        assert await reader.read() == b""
+    writer.write(b"hello")
+    assert await reader.readexactly(5) == b"hello"
     writer.close()
     listener.close()
     await listener.wait_closed()

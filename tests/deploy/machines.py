@@ -105,7 +105,7 @@ def _system(root: Path, needed: Iterable[Path]) -> None:
 
 
 def _etc(root: Path, hosts: str) -> None:
-    (root / "etc").mkdir()
+    (root / "etc").mkdir(exist_ok=True)
     for name in ETC:
         if (Path("/etc") / name).exists():
             _bind(Path("/etc") / name, root / "etc" / name, read_only=True)
@@ -131,16 +131,17 @@ def become(machine: Machine, hosts: str) -> None:
     """Build the root, go there, give up all rights, and be the program."""
     root = Path("/mnt")  # of this namespace
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "machine", root)
-    _system(root, (Path(sys.base_prefix), Path(sys.prefix), ROOT))
-    _etc(root, hosts)
-    _programs(root, machine)
-    for mount in machine.mounts:
+    # First what is empty: this tree may lie under /tmp.
+    for mount in sorted(machine.mounts, key=lambda each: bool(each.source)):
         target = root / mount.target.lstrip("/")
         if mount.source:
             _bind(Path(mount.source), target, read_only=mount.read_only)
         else:
             target.mkdir(parents=True)
             _run("mount", "-t", "tmpfs", "-o", "mode=1777,size=64m", "tmpfs", target)
+    _system(root, (Path(sys.base_prefix), Path(sys.prefix), ROOT))
+    _etc(root, hosts)
+    _programs(root, machine)
     if machine.read_only:
         _run("mount", "-o", "remount,bind,ro", root)
     os.chroot(root)

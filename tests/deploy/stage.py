@@ -40,7 +40,8 @@ PROMETHEUS = "http://127.0.0.1:9099"
 class Plan:
     """`before` run to their end, one after the other; then `nodes` together; once all are ready
     `probes` run, each beside the node of its name, and `after`, as users of the cluster. A
-    `prometheus` watches while all is well, and while all nodes but the first are dead."""
+    `prometheus` watches while all is well, and while all nodes but the first are dead. `later` are
+    nodes that start when all that is over, `adding` what their operator does then."""
 
     directory: str
     nodes: tuple[Machine, ...]
@@ -48,6 +49,8 @@ class Plan:
     probes: tuple[Machine, ...] = ()
     after: tuple[Machine, ...] = ()
     prometheus: Machine | None = None
+    later: tuple[Machine, ...] = ()
+    adding: tuple[Machine, ...] = ()
     # What secrets.sh made for its users.
     client_files: str = ""
     http_port: int = 8233
@@ -58,7 +61,7 @@ class Plan:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Plan:
-        crowds = ("nodes", "before", "probes", "after")
+        crowds = ("nodes", "before", "probes", "after", "later", "adding")
         known = {name: tuple(map(Machine.of, fields.pop(name))) for name in crowds}
         watching = fields.pop("prometheus")
         prometheus = None if watching is None else Machine.of(watching)
@@ -125,11 +128,10 @@ class Stage:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.directory = Path(plan.directory)
-        self.network = Network([node.name for node in plan.nodes])
+        nodes = (*plan.nodes, *plan.later)
+        self.network = Network([node.name for node in nodes])
         self.hosts = "".join(
-            f"{self.network.address(node.name)} {name}\n"
-            for node in plan.nodes
-            for name in node.names
+            f"{self.network.address(node.name)} {name}\n" for node in nodes for name in node.names
         )
         self.seen = Seen()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -157,6 +159,12 @@ class Stage:
             self.seen.after[machine.name] = self._to_the_end(machine)
         if self.plan.prometheus is not None:
             self._watch(self.plan.prometheus)
+        for node in self.plan.later:
+            self._start(node)
+        for machine in self.plan.adding:
+            self.seen.after[machine.name] = self._to_the_end(machine)
+        for node in self.plan.later:
+            self.seen.readiness[node.name] = self._ready(node)
         self._stop()
         return self.seen
 
@@ -349,10 +357,21 @@ def check(plan: Plan, seen: Seen) -> None:
     assert len(names) == 3
     leaders = {seen.readiness[name]["leader"] for name in names}
     assert len(leaders) == 1
+    for node in plan.later:  # ready only once they vote
+        assert seen.readiness[node.name]["ready"]
     assert seen.run_status == dict.fromkeys(names, "WAITING")
     for text in seen.metrics.values():
         assert "workflowd_raft_leader_known 1.0" in text
         assert "workflowd_raft_voters_connected 3.0" in text
+    # The run that was started has a decision for which nobody has come yet.
+    led = next(text for name, text in seen.metrics.items() if {name} == leaders)
+    assert "workflowd_workflow_task_queue_depth 1.0" in led
+    assert value(led, "workflowd_workflow_task_queue_oldest_seconds") > 0
+    for text in seen.metrics.values():
+        assert (
+            value(text, "workflowd_disk_size_bytes") > value(text, "workflowd_disk_free_bytes") > 0
+        )
+        assert value(text, 'workflowd_data_bytes{part="log"}') > 0
     for node in plan.nodes:
         rights = seen.rights[node.name]
         assert set(rights["Uid"].split()) == {str(node.user)}
@@ -366,7 +385,13 @@ def check(plan: Plan, seen: Seen) -> None:
     for name in names:
         uses = re.findall(r'certificate_expiry_seconds\{use="(\w+)"\}', seen.metrics[name])
         assert {"api", "peer"} <= set(uses)
-    assert seen.exits == dict.fromkeys(names, 0)
+    everybody = [*names, *(node.name for node in plan.later)]
+    assert seen.exits == dict.fromkeys(everybody, 0)
+
+
+def value(metrics: str, series: str) -> float:
+    [line] = [line for line in metrics.splitlines() if line.startswith(f"{series} ")]
+    return float(line.split()[-1])
 
 
 if __name__ == "__main__":

@@ -232,6 +232,8 @@ def made_secrets(directory: Path) -> dict[str, Path]:
     shutil.copy(ROOT / "deploy" / "secrets.sh", directory)
     known = list(commands())
     [make] = [each for each in known if each[:2] == ["sh", "secrets.sh"]]
+    # For the node that comes later, too, as "More nodes" says.
+    make.append(make[-1].replace("raftflow-2", "raftflow-3"))
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(make, check=True, cwd=directory, env={"PATH": programs}, timeout=60)
     secrets: dict[str, Path] = {}
@@ -240,10 +242,29 @@ def made_secrets(directory: Path) -> dict[str, Path]:
             continue
         place = secrets[words[4]] = directory / "volumes" / words[4]
         place.mkdir(parents=True)
-        for word in words[5:]:
+        later = [word.replace("raftflow-2", "raftflow-3") for word in words if "raftflow-2" in word]
+        for word in (*words[5:], *later):
             key, _, file = word.removeprefix("--from-file=").rpartition("=")
             shutil.copy(directory / file, place / (key or Path(file).name))
     return secrets
+
+
+def operator(directory: Path) -> Machine:
+    """Who adds the node, by the README's command."""
+    [command] = re.findall(r"`(raftflow node add raftflow-3=\S+)`", README)
+    token = (directory / "secrets" / "client" / "token").read_text()
+    return Machine(
+        name="operator",
+        user=0,
+        argv=tuple(shlex.split(command)),
+        environment=image().environment
+        | {
+            "RAFTFLOW_ADDRESS": "https://raftflow.default.svc:8233",
+            "RAFTFLOW_CA_FILE": "/files/ca.crt",
+            "RAFTFLOW_TOKEN": token,
+        },
+        mounts=(Mount("/files", str(directory / "secrets" / "client")),),
+    )
 
 
 def pod(number: int, document: dict[str, Any], secrets: dict[str, Path], data: Path) -> Machine:
@@ -305,21 +326,23 @@ def _environment(pod_name: str, variables: list[dict[str, Any]]) -> dict[str, st
 
 
 @pytest.mark.cluster
-def test_three_pods(tmp_path: Path) -> None:
+def test_three_pods_and_one_more(tmp_path: Path) -> None:
     need_a_stage()
-    document = the(rendered({}), "StatefulSet")
+    document = the(rendered({"nodes": 4}), "StatefulSet")
     [container] = document["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     # What the stage waits for, over TLS, is what the probe asks.
     asked = container["readinessProbe"]["httpGet"]
     assert asked == {"path": "/api/ready", "port": "http", "scheme": "HTTPS"}
     secrets = made_secrets(tmp_path)
-    pods = tuple(pod(n, document, secrets, tmp_path / "data") for n in range(3))
+    *pods, fourth = (pod(n, document, secrets, tmp_path / "data") for n in range(4))
     alive = tuple(container["livenessProbe"]["exec"]["command"])
     plan = Plan(
         directory=str(tmp_path),
-        nodes=pods,
+        nodes=tuple(pods),
         probes=tuple(replace(each, argv=alive) for each in pods),
+        later=(fourth,),
+        adding=(operator(tmp_path),),
         client_files=str(tmp_path / "secrets" / "client"),
         http_port=ports["http"],
         metrics_port=ports["metrics"],

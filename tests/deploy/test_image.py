@@ -246,3 +246,14 @@ def test_a_backup_that_fails_is_not_the_last(tmp_path: Path) -> None:
     assert running.returncode == 0
     assert said.decode().count("the backup failed") == 1
     assert set(calls.read_text().splitlines()) == {"the-token the-key backup create s3://backups"}
+
+
+def test_every_file_names_the_same_release() -> None:
+    named = {
+        release: path.name
+        for path in sorted(DEPLOY.rglob("*"))
+        if path.is_file()
+        for release in re.findall(r"raftflow(?::|-|_sdk-|.*?:-)(\d+\.\d+\.\d+)", path.read_text())
+        + re.findall(r"^(?:appVersion|version): (\S+)", path.read_text(), re.M)
+    }
+    assert len(named) == 1, named

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -23,6 +27,7 @@ from raftflow.proto.workflow.v1 import service_pb2_grpc
 
 pytestmark = pytest.mark.cluster
 
+GUIDE = Path(__file__).parents[2] / "docs" / "security.md"
 ROOT = "canary-root-token-of-the-file-7f3a"
 
 
@@ -133,6 +138,63 @@ def test_tokens_on_three_nodes(guarded: DevCluster) -> None:
         content = path.read_bytes() if path.is_file() else b""
         for secret in secrets:
             assert secret.encode() not in content, path
+
+
+def test_tokens_minted_under_load(guarded: DevCluster) -> None:
+    """No call fails meanwhile, and each token is good on every node as soon as it is shown."""
+    nodes = guarded.ids()
+    types = {"workflow_types": ["Order"]}
+    assert ask(guarded, "n1", "POST", "/api/workflow-types", ROOT, types)[0] == 200
+    stop = threading.Event()
+
+    def load(name: str) -> list[int]:
+        seen = []
+        for number in itertools.count():
+            if stop.is_set():
+                return seen
+            node = nodes[number % len(nodes)]
+            seen.append(start(guarded, node, ROOT, f"{name}-{number}")[0])
+            time.sleep(0.01)
+        raise AssertionError
+
+    with ThreadPoolExecutor() as pool:
+        loads = [pool.submit(load, f"load{each}") for each in range(2)]
+        try:
+            for number in range(9):
+                at, elsewhere = nodes[number % 3], nodes[(number + 1) % 3]
+                body = {"name": f"t{number}", "role": "user", "lifetime_ms": 600_000}
+                status, minted = ask(guarded, at, "POST", "/api/tokens", ROOT, body)
+                assert (status, minted["not_yet"]) == (201, [])
+                assert start(guarded, elsewhere, minted["token"], f"by-{number}")[0] == 201
+                path = f"/api/tokens/{minted['id']}"
+                status, revoked = ask(guarded, elsewhere, "DELETE", path, ROOT)
+                assert (status, revoked["not_yet"]) == (200, [])
+                assert start(guarded, at, minted["token"], f"late-{number}")[0] == 401
+        finally:
+            stop.set()
+        for each in loads:
+            assert set(each.result()) == {201}
+
+
+def test_the_commands_of_the_guide(guarded: DevCluster) -> None:
+    cli(guarded, "namespace", "create", "shop")
+    minted = ""
+    for line in commands():
+        words = shlex.split(line.partition(" > ")[0].replace("a2b3c4d5e6f7", minted))[1:]
+        if "-f" in words:
+            words[-1] = str(guarded.directory / "audit.jsonl")
+        said = cli(guarded, *words)
+        if words[:2] == ["token", "mint"]:
+            minted = said.strip().split("_")[1]
+    assert "MintToken" in (guarded.directory / "audit.jsonl").read_text()
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(), re.S)
+    found = [line for block in blocks for line in block.splitlines()]
+    said = [line for line in found if re.match("raftflow (token|audit) ", line)]
+    assert len(said) == 8
+    return said
 
 
 def revoked_while_they_wait(cluster: DevCluster, worker: str) -> None:

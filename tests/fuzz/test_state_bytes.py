@@ -21,7 +21,7 @@ from strategies import random_wishes
 
 from raftflow.cluster.store import Store
 from raftflow.cluster.store.audit import Place
-from raftflow.cluster.store.errors import StoreError
+from raftflow.cluster.store.errors import StoreError, StoreFull
 from raftflow.cluster.store.records import frame, unframe
 from raftflow.cluster.store.views import RunFilter
 from raftflow.engine.ids import RunKey, WorkflowKey
@@ -71,6 +71,8 @@ def within_reason(reading: Coroutine[Any, Any, None]) -> None:
 async def quietly(reading: Awaitable[object]) -> object:
     try:
         return await reading
+    except StoreFull:
+        raise
     except STATE:
         return None
 

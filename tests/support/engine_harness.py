@@ -226,9 +226,11 @@ class EngineHarness:
         catalog = Catalog(types=set(self.rows.types))
         catalog.namespaces.update(self.rows.namespaces)
         catalog.tokens.update(sorted(self.rows.tokens.items()))
-        opened = [key.namespace for key, run in self.rows.runs.items() if run.open]
-        catalog.open_runs.update(Counter(opened))
+        catalog.open_runs.update(self._open_runs())
         return WorkingSet(catalog=catalog)
+
+    def _open_runs(self) -> Counter[str]:
+        return Counter([key.namespace for key, run in self.rows.runs.items() if run.open])
 
     def _load(self, touched: Touched) -> None:
         state = self._state
@@ -324,6 +326,8 @@ class EngineHarness:
         for key in applied.changes.runs:
             self.check_run(key)
         assert not (found := world_problems(self.rows)), found
+        counted = {name: n for name, n in self._state.catalog.open_runs.items() if n}
+        assert counted == self._open_runs(), "what quotas go by"
 
     def check_run(self, key: RunKey) -> None:
         run = self.rows.load_run(key)

@@ -81,6 +81,10 @@ def garbage() -> st.SearchStrategy[Command]:
                 fields[field.name] = st.lists(pair, max_size=2).map(tuple)
             elif name == "EagerPoll | None":
                 fields[field.name] = st.one_of(st.none(), any_of(cmd.EagerPoll))
+            elif name == "Origin":
+                fields[field.name] = any_of(cmd.Origin)
+            elif name == "Fact":
+                fields[field.name] = st.one_of([any_of(each) for each in cmd.Fact.__args__])
             elif name == "tuple[str, ...]":
                 fields[field.name] = st.lists(texts, max_size=3).map(tuple)
             else:

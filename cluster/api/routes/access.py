@@ -136,7 +136,7 @@ CREATE_SESSION = Route(
     summary="Log in: a token for a cookie, which its page cannot read.",
     body=Object(fields={"token": TEXT}, required=("token",)),
     answers={201: ref("Session")},
-    refusals=("UNAUTHENTICATED", "PERMISSION_DENIED"),
+    refusals=("UNAUTHENTICATED", "PERMISSION_DENIED", "LIMIT_EXCEEDED"),
     namespaced=False,
 )
 

@@ -22,7 +22,7 @@ from raftflow.cluster.api.auth import ANYBODY, Caller, Tokens
 from raftflow.cluster.api.handlers import runs
 from raftflow.cluster.api.signing import signed
 from raftflow.cluster.api.status import ApiError
-from raftflow.engine.commands import RegisterTypes, Role
+from raftflow.engine.commands import CreateNamespace, RegisterTypes, Role
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
 
@@ -357,3 +357,23 @@ async def test_payloads_are_hidden_from_who_has_no_right_to_them(closed: Served)
         with pytest.raises(aio.AioRpcError) as refused:
             await stub.GetHistory(pb.GetHistoryRequest(workflow_id="w"), metadata=metadata)
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_what_names_runs_of_other_namespaces_is_not_shown(
+    closed: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        {"invariant": "wakeup", "namespace": each, "workflow_id": f"of-{each}"} for each in "ab"
+    ]
+    report = {"checked": 2, "walks": 1, "violated": 2, "violations": found}
+    monkeypatch.setattr(SingleNode, "report", lambda _: report)
+    for name in "ab":
+        closed.node.apply(CreateNamespace(namespace=name, retention_ms=0, request_id=""))
+    some, everything = mint(closed.node, Role.VIEWER, namespaces=("a",)), mint(closed.node)
+    async with aiohttp.ClientSession() as session:
+        client = Client(session, closed.http)
+        for token, shown in ((some, ["of-a"]), (everything, ["of-a", "of-b"])):
+            answer = (await client.get("/api/cluster", Authorization=f"Bearer {token}")).json
+            checks = answer["nodes"][0]["invariants"]
+            assert [each["workflow_id"] for each in checks["violations"]] == shown
+            assert checks["violated"] == 2

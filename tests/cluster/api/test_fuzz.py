@@ -15,6 +15,7 @@ from ports import free_ports
 from single_node import SingleNode, config_for, services
 
 from raftflow.cluster.api import json_routes
+from raftflow.cluster.api.auth import ANYBODY
 from raftflow.cluster.api.json_routes import templates
 from raftflow.cluster.api.routes.request import Request, Route
 from raftflow.cluster.api.status import TABLE, of_exception
@@ -37,13 +38,14 @@ FIELDS = [
         "non_retryable next_retry_delay_ms details retention_ms search_attributes delay_ms",
         "signal_name retry_policy max_attempts initial_backoff_ms backoff_coefficient",
         "non_retryable_error_types cancelled jitter memo signal attributes marker data priority",
-        "data_base64 workflow_type parent_close_policy",
+        "data_base64 workflow_type parent_close_policy role namespaces sees_payloads",
+        "lifetime_ms token",
     )
     for name in line.split()
 ]
 PARAMETERS = (
     *("status", "q", "type", "limit", "offset", "cursor", "from", "wait", "format", "max"),
-    *("run_id", "request_id", "attr.a", "attr."),
+    *("run_id", "request_id", "attr.a", "attr.", "order", "actor", "after", "before"),
 )
 WORDS = [
     "",
@@ -59,6 +61,8 @@ WORDS = [
     "start_child_workflow",
     "cancel_step",
     "upsert_search_attributes",
+    "admin",
+    "oldest",
     "continue_as_new",
     "version",
     "ALLOW_DUPLICATE",
@@ -102,7 +106,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> SingleNode:
 
 async def ask(node: SingleNode, route: Route, body: bytes, query: str) -> Any:
     ports = services(node, node.config)
-    request = Request(ports, Watch(), route, "default", "order-1", query, {}, body)
+    ports.tokens.follow(node, node)
+    request = Request(ports, Watch(), route, ANYBODY, "default", "order-1", query, {}, body)
     try:
         async with asyncio.timeout(0.005):
             answer = await route.handler(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ async def test_fields_of_a_later_release_are_passed_over(channel: Any) -> None:
     assert pb.ListWorkflowsResponse.FromString(answer).total == 0
 
 
+@asynccontextmanager
+async def limited(directory: Path, **limits: int) -> AsyncIterator[Served]:
+    served = await serve(config_for(free_ports(3), directory, limits=Limits(**limits)))
+    try:
+        yield served
+    finally:
+        await served.server.stop()
+
+
 async def opened(served: Served, *sent: bytes) -> tuple[Any, asyncio.StreamWriter]:
     address = served.services.config.grpc_addr
     reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -78,15 +88,13 @@ async def status_of(reader: asyncio.StreamReader) -> bytes:
 
 @pytest.mark.slow
 async def test_a_message_that_does_not_come(tmp_path: Path) -> None:
-    config = config_for(free_ports(3), tmp_path, limits=Limits(body_timeout_ms=200))
-    served = await serve(config)
-    for sent in ((), (probes.message_begun(1_000),)):
-        reader, writer = await opened(served, probes.call_begun(), *sent)
-        seen = await status_of(reader)
-        assert b"the message did not arrive in time" in seen
-        assert b"limits.body_timeout_ms" in seen
-        writer.close()
-    await served.server.stop()
+    async with limited(tmp_path, body_timeout_ms=200) as served:
+        for sent in ((), (probes.message_begun(1_000),)):
+            reader, writer = await opened(served, probes.call_begun(), *sent)
+            seen = await status_of(reader)
+            assert b"the message did not arrive in time" in seen
+            assert b"--limits-body-timeout-ms" in seen
+            writer.close()
 
 
 async def test_a_call_without_a_message(served: Served) -> None:
@@ -105,15 +113,14 @@ async def test_metadata_is_bounded(channel: Any) -> None:
 
 @pytest.mark.slow
 async def test_who_says_no_http_2_goes_and_connections_are_counted(tmp_path: Path) -> None:
-    limits = Limits(head_timeout_ms=500, connections=2)
-    served = await serve(config_for(free_ports(3), tmp_path, limits=limits))
-    silent = [await opened(served, b"PRI"), await opened(served)]
-    reader, writer = await opened(served, probes.PREFACE)
-    assert await asyncio.wait_for(reader.read(), 5) == b""  # a third, at once
-    writer.close()
-    for reader, writer in silent:
-        await asyncio.wait_for(reader.read(), 10)
+    async with limited(tmp_path, head_timeout_ms=500, connections=2) as served:
+        silent = [await opened(served, b"PRI"), await opened(served)]
+        reader, writer = await opened(served, probes.PREFACE)
+        assert await asyncio.wait_for(reader.read(), 5) == b""  # a third, at once
         writer.close()
-    async with grpc.aio.insecure_channel(served.grpc) as again:
-        await again.unary_unary(f"/{SERVICE}/ListWorkflows")(b"", timeout=5, wait_for_ready=True)
-    await served.server.stop()
+        for reader, writer in silent:
+            await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+        async with grpc.aio.insecure_channel(served.grpc) as again:
+            call = again.unary_unary(f"/{SERVICE}/ListWorkflows")
+            await call(b"", timeout=5, wait_for_ready=True)

@@ -25,5 +25,15 @@ def test_whoever_guesses_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) 
         noted.note("StartWorkflow", None, "10.0.0.9")
     assert len(logged) == LINES_PER_S + 1
     assert (logged[-1]["untold"], logged[-1]["address"]) == (7, "10.0.0.9")
-    refused = 'workflowd_calls_refused_total{reason="UNAUTHENTICATED"}'
+    refused = 'workflowd_calls_refused_total{limit="",reason="UNAUTHENTICATED"}'
     assert f"{refused} {LINES_PER_S + 7}.0" in metrics.render().decode()
+
+
+def test_a_full_leader_is_counted_by_its_cause_and_told_by_nobody() -> None:
+    metrics = Metrics()
+    noted = Refusals(metrics)
+    with structlog.testing.capture_logs() as logged:
+        noted.note("StartWorkflow", ApiError("OVERLOADED", "full", cause="proposals"), "10.0.0.9")
+    assert logged == []
+    counted = 'workflowd_backpressure_rejected_total{cause="proposals"} 1.0'
+    assert counted in metrics.render().decode()

@@ -98,6 +98,7 @@ async def test_no_other_page_can_use_it(client: Client) -> None:
         {"X_Raftflow_Session": "1"},
         {"X_Raftflow_Session": "1", "Origin": "http://evil.example"},
         {"X_Raftflow_Session": "1", "Origin": "null"},
+        {"X_Raftflow_Session": "1", "Origin": client.base.replace("http://", "ftp://")},
         {"X_Raftflow_Session": "2", "Origin": client.base},
     ):
         for method, path in (("POST", "/api/workflows"), ("DELETE", "/api/workflows/w")):
@@ -106,6 +107,11 @@ async def test_no_other_page_can_use_it(client: Client) -> None:
             assert is_refused(reply), forged
         reply = await client.call("DELETE", "/api/session", Cookie=session, **forged)
         assert is_refused(reply), forged
+    behind_a_proxy = own(client) | {"Origin": client.base.replace("http://", "https://")}
+    signal = {"name": "go"}
+    path = "/api/workflows/w/signal"
+    reply = await client.post(path, signal, Cookie=session, **behind_a_proxy)
+    assert reply.status == 404
     member = {"X_Raftflow_Session": "1", "Origin": "http://127.0.0.1:8233"}  # another node's page
     assert (await client.post("/api/workflows", body, Cookie=session, **member)).status == 201
 

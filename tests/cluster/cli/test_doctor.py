@@ -201,3 +201,14 @@ def test_why_nobody_leads_although_all_answer() -> None:
 def test_api_nodes_stand_in_nobodys_setting() -> None:
     serves = node("n4", member="api", peers={"n1": "10.0.0.1:9233"}, raft="10.0.0.4:9233")
     assert told(node("n1"), node("n2"), node("n3"), serves) == []
+
+
+def test_a_node_that_asks_nobody_and_that_others_reach() -> None:
+    assert told(node("n1", auth="off"), node("n2", auth="off"), node("n3", auth="off")) == []
+    found = only(told(node("n1", auth="on"), node("n2", auth="on"), node("n3", auth="exposed")))
+    assert (found.severity, found.node) == ("problem", "n3")
+    assert "may do anything" in found.problem
+    assert "docs/security.md" in found.next
+    found = only(told(node("n1", auth="on"), node("n2", auth="off"), node("n3", auth="on")))
+    assert (found.severity, found.node) == ("problem", "n2")
+    assert "n1, n3 do" in found.problem

@@ -64,3 +64,44 @@ def test_list() -> None:
     assert [row[0] for row in rows] == ["NAMESPACE", "default", "shop"]
     assert "for ever" in result.output
     assert "1 h" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "body", "said"),
+    [
+        (
+            ["--max-open-runs", "100", "--starts-per-second", "5"],
+            {"max_open_runs": 100, "starts_per_second": 5},
+            "shop: 100 open runs, 5 starts a second",
+        ),
+        (
+            ["--starts-per-second", "5"],
+            {"max_open_runs": 0, "starts_per_second": 5},
+            "shop: 5 starts a second",
+        ),
+        (["--none"], {"max_open_runs": 0, "starts_per_second": 0}, "shop: no quota"),
+    ],
+)
+def test_quota(options: list[str], body: dict[str, int], said: str) -> None:
+    with serving(lambda _: (200, {"name": "shop", **body})) as fake:
+        result = run_cli(fake, "quota", "shop", *options, "-o", "plain")
+    (call,) = fake.calls
+    assert (call.method, call.target) == ("PUT", "/api/namespaces/shop/quota")
+    assert body.items() <= call.body.items()
+    assert result.output == said + "\n"
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--none", "--max-open-runs", "1"], ["--max-open-runs", "0"]]
+)
+def test_a_quota_says_what_it_bounds(options: list[str]) -> None:
+    with serving(lambda _: (500, {})) as fake:
+        result = run_cli(fake, "quota", "shop", *options)
+    assert (result.exit_code, fake.calls) == (2, [])
+
+
+def test_quotas_are_listed() -> None:
+    found = [{"name": "shop", "retention_ms": 0, "max_open_runs": 7, "starts_per_second": 2}]
+    with serving(lambda _: (200, {"namespaces": found})) as fake:
+        result = run_cli(fake, "list", "-o", "plain")
+    assert "7 open runs, 2 starts a second" in result.output

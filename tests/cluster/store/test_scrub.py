@@ -19,6 +19,15 @@ def zero_page(path: str, number: int) -> None:
         file.write(bytes(4096))
 
 
+def point_nowhere(path: str, number: int) -> None:
+    """In a page that has others below it, the last of them is 2^32 - 1."""
+    with open(path, "r+b") as file:
+        file.seek(4096 * number)
+        assert file.read(1) == b"\x05"
+        file.seek(4096 * number + 8)
+        file.write(b"\xff\xff\xff\xff")
+
+
 async def copied(rig: Rig) -> copies.Copy:
     """Of a store with records in every table."""
     await populate(rig, ["a", "b", "c"])
@@ -54,6 +63,20 @@ async def test_a_damaged_page_is_found(rig: Rig) -> None:
     copy = await copied(rig)
     zero_page(copy.path, 3)
     with pytest.raises((StoreDamaged, CorruptRecord)):
+        read(copy.path)
+
+
+async def test_a_page_that_cannot_be_is_damage_and_no_full_disk(rig: Rig) -> None:
+    """SQLite says of both that the database is full."""
+    await populate(rig, ["a"])
+    for _ in range(300):
+        await apply(rig, make.signal("a", "go", payload=bytes(200)))
+    copy = await rig.store.copy_to(rig.folder / "copy.db")
+    with sqlite3.connect(copy.path) as db:
+        root = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'events'").fetchone()[0]
+    db.close()
+    point_nowhere(copy.path, root - 1)
+    with pytest.raises(StoreDamaged, match="a page that cannot be"):
         read(copy.path)
 
 

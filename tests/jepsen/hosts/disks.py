@@ -13,6 +13,7 @@ from pathlib import Path
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 SIZE_BYTES = 2 << 30  # sparse
 CANARY = "nobody-synced-this"
+WORDS = b"x" * 8192
 FILLER = "filler"
 FULL_BYTES = 4096  # what is left at most
 
@@ -44,7 +45,7 @@ class Disk:
 
     def cut_power(self) -> None:
         """From now on nothing reaches the disk, and every call answers EIO."""
-        (self.mount / CANARY).write_bytes(b"x")
+        (self.mount / CANARY).write_bytes(WORDS)
         root = os.open(self.mount, os.O_RDONLY)
         try:
             fcntl.ioctl(root, SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
@@ -56,8 +57,10 @@ class Disk:
         that had been written and not synced."""
         self.detach()
         self.attach()
-        lost = not (self.mount / CANARY).exists()
-        (self.mount / CANARY).unlink(missing_ok=True)
+        canary = self.mount / CANARY
+        # Its name may have gone along with what another file synced in the same moment.
+        lost = not canary.exists() or canary.read_bytes() != WORDS
+        canary.unlink(missing_ok=True)
         return lost
 
     def fill(self) -> int:

@@ -270,6 +270,9 @@ class FlowChecks:
                 self.stats["expired"] += effect.expired
 
     def _reply(self, command: cmd.Command, answer: Answer, now_ms: int) -> None:
+        if isinstance(command, cmd.Attributed):
+            self.stats["noted"] += 1
+            command = command.command
         self.stats[f"{type(command).__name__} {type(answer).__name__}"] += 1
         match command, answer:
             case cmd.CompleteActivity(failed=False), Done():

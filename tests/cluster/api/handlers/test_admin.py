@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 from single_node import SingleNode, config_for, services
 
+from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.handlers import admin
 from raftflow.cluster.api.status import ApiError
+from raftflow.cluster.config import Address
 from raftflow.cluster.consensus.channel import PeerTimeout
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.errors import FeatureUnavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.node import _tell_if_open
 from raftflow.engine.commands import RELEASE_0_3, RELEASE_0_4
 
 
@@ -148,6 +153,26 @@ async def test_an_ipv6_address_keeps_its_brackets(tmp_path: Path) -> None:
     node = services(ThreeNodes(), config_for((1, 2, 3), tmp_path))
     added = await admin.add_node(node, "n4", " [2001:db8::4]:9233 ")
     assert (added["raft"], added["member"]) == ("[2001:db8::4]:9233", "learner")
+
+
+@pytest.mark.parametrize(
+    ("on", "host", "said", "summary"),
+    [
+        (True, "0.0.0.0", "on", "on"),
+        (False, "127.0.0.1", "off", "off"),
+        (False, "0.0.0.0", "exposed", "off"),
+    ],
+)
+async def test_whether_anybody_is_asked_for_a_token(
+    tmp_path: Path, on: bool, host: str, said: str, summary: str
+) -> None:
+    config = replace(config_for((1, 2, 3), tmp_path), http_addr=Address(host, 1))
+    node = replace(services(SingleNode(), config), tokens=Tokens(on=on))
+    assert admin.own_row(node)["auth"] == said
+    assert (await admin.cluster(node))["auth"] == summary
+    with structlog.testing.capture_logs() as logged:
+        _tell_if_open(replace(config, auth="on" if on else ""))
+    assert [each["event"] for each in logged] == (["auth_off"] if said == "exposed" else [])
 
 
 async def test_an_api_node_needs_that_all_know_what_it_is(tmp_path: Path) -> None:
