@@ -244,6 +244,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             raise ChangeRefused(f"no entry of term {self.term} is committed yet")
         problem = step_problem(newest.configuration, configuration)
         problem = problem or self._electorate.contradiction(configuration)
+        problem = problem or self._unfit(newest.index, configuration)
         if problem is not None:
             raise ChangeRefused(problem)
         raw = encode(configuration)
@@ -255,6 +256,14 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._configurations.append([self._journal.entry(proposed.index)])
         self._reconfigure()
         return proposed
+
+    def _unfit(self, newest: int, after: Configuration) -> str | None:
+        """Row 21: a new voter holds the entry by which it is a member. One that has learnt nothing
+        votes for nobody (`_disowns`), and the others may not be enough without it."""
+        for voter in set(after.voters) - self._electorate.voters - {self._id}:
+            if self._peer(voter).match_index < newest:
+                return f"{voter} does not hold entry {newest} yet: it must learn before it votes"
+        return None
 
     def _append_own(self, payload: bytes) -> Proposed:
         entry = LogEntry(self._journal.last_index + 1, self.__raftCurrentTerm, payload)

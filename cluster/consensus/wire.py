@@ -45,8 +45,9 @@ def decode(data: bytes) -> Message:
     if kind is None:
         raise WireError("a peer message without a body")
     term = packed.term
-    # Only a voter that has never seen an election is in term 0, and only answers from there.
-    _check((term > 0 or kind == "pre_vote_reply") and term < LIMIT, "term", term)
+    # Only a node that has never seen an election is in term 0, and only answers from there: it may
+    # be asked for a vote, or for a read, by one that knew it as a leader before it lost its disk.
+    _check((term > 0 or kind in ("pre_vote_reply", "read_reply")) and term < LIMIT, "term", term)
     message = _DECODERS[kind](getattr(packed, kind), term)
     message["term"] = term
     return message

@@ -18,6 +18,10 @@ REGRESSIONS: tuple[Case, ...] = (
     Case(seed=10054),
     # Of two voters one abstains, and has the longer log: neither can lead.
     Case(seed=10300),
+    # A learner with nothing on its disk was made a voter in haste: it votes for nobody.
+    Case(seed=301729),
+    # A node in term 0, its disk empty, was asked for a read: its answer broke the connection.
+    Case(seed=301606),
     # A wrong clock beside one that is not heard: log time fell behind with the median of the two,
     # and leapt when the third was heard again, past timers that were begun meanwhile.
     Case(seed=55689681, engine=True),

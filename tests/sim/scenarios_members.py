@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pysyncobj.node import Node as RaftNode
 
-from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.consensus.types import ChangeRefused, Role
 from tests.sim.checkers import require
 from tests.sim.node import SimNode
 from tests.sim.options import Options
@@ -167,6 +167,7 @@ def a_node_joins_learns_and_votes() -> None:
     changed(world, configuration)
     world.run_until(world._all_equal, within_s=3.0, promise="it catches up")
     require(world.stats["snapshots installed"] == 1, "by a snapshot")
+    world.run_for(0.2)  # and says that it holds it
     changed(world, configuration.put(voter(node)))
     world.run_for(0.2)
     one, *rest = followers_of(world)
@@ -356,6 +357,33 @@ def three_become_five_and_three_again_under_load() -> None:
 
 
 @scenario
+def who_has_learnt_nothing_is_not_made_a_voter() -> None:
+    """Row 21: it would vote for nobody, and the leader could not be elected again without it."""
+    world = healthy(size=1)
+    configuration = recorded(world)
+    leader = leader_of(world)
+    node = newcomer(world)
+    node.kill(power=True)
+    configuration = configuration.put(learner(node))
+    changed(world, configuration)
+    world.run_for(0.2)
+    try:
+        leader.do(lambda: leader.core.change(configuration.put(voter(node))))
+    except ChangeRefused as refused:
+        require("must learn before it votes" in str(refused), "it says why", reason=refused)
+    else:
+        require(False, "an empty node is no voter")
+    node.start()
+    world.run_until(world._all_equal, within_s=3.0, promise="it catches up")
+    world.run_for(0.2)
+    changed(world, configuration.put(voter(node)))
+    world.run_until(world._all_equal, within_s=3.0, promise="both go on")
+    leader.kill(power=True)
+    leader.start()
+    world.run_until(lambda: world.leader() is not None, within_s=6.0, promise="a leader is found")
+
+
+@scenario
 def a_cluster_shrinks_to_one_and_grows_again() -> None:
     """Rows 2, 21: majorities follow, down to a node that is its own."""
     world = healthy()
@@ -381,6 +409,7 @@ def a_cluster_shrinks_to_one_and_grows_again() -> None:
         configuration = configuration.put(member)
         changed(world, configuration)
         world.run_until(world._all_equal, within_s=3.0, promise="it catches up")
+        world.run_for(0.2)
     back.kill(power=True)
     acked = world.checks.acked
     leader.propose(b"x")

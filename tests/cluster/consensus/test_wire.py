@@ -44,6 +44,7 @@ MESSAGES: list[dict[str, Any]] = [
     {"type": "response_vote", "term": 3},
     {"type": "pre_vote", "term": 3, "last_log_index": 0, "last_log_term": 0},
     {"type": "pre_vote_reply", "term": 0, "asked_term": 1, "granted": True},
+    {"type": "read_reply", "term": 0, "id": 7, "index": 0},
     {"type": "timeout_now", "term": 3},
     {"type": "read_request", "term": 3, "id": 77},
     {"type": "read_reply", "term": 3, "id": 77, "index": 0},
