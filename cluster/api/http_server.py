@@ -41,6 +41,8 @@ log = structlog.get_logger("raftflow.api")
 
 _JSON = "application/json"
 _MAX_HANDSHAKES = 512
+# How long a node that stops still says so to those who keep a connection.
+_LAST_CALLS_S = 0.25
 _CORS_HEADERS = (
     f"Authorization, Content-Type, {NAMESPACE_HEADER}, {sessions.HEADER}, traceparent, tracestate"
 )
@@ -98,12 +100,16 @@ class HttpServer:
         return bound
 
     async def stop(self) -> None:
-        """Refuse new calls, end the polls, let the others finish."""
+        """Refuse new calls, end the polls, let the others finish. Who keeps a connection is told
+        with its next call, if that comes soon: else it finds the connection closed."""
         self._stopping = True
         if self._server is not None:
             self._server.close()
         self._node.tokens.calls.end(lambda _caller: self._going())
         if self._web is not None:
+            if self._web.connections:
+                await asyncio.sleep(_LAST_CALLS_S)
+            self._web.pre_shutdown()  # those at rest; the others when their call is answered
             await self._web.shutdown(timeout=2.0)
 
     def _request(
@@ -162,6 +168,8 @@ class HttpServer:
         actor = "" if caller is None else caller.actor
         self._admission.refusals.note(name, error, http.remote or "", actor=actor)
         self._allow(http, response)
+        if self._stopping and not response.prepared:
+            response.force_close()
         return response
 
     def _identify(self, http: web.BaseRequest, operation: str) -> Caller:
@@ -195,7 +203,7 @@ class HttpServer:
             query,
             http.headers,
             body,
-            http.secure,
+            self._node.config.http_scheme == "https",
         )
         if route.polls:
             with self._admission.holding(caller.actor), tokens.calls.waits(caller):

@@ -71,6 +71,7 @@ class ApiServer:
         await asyncio.gather(self.http.stop(), self.grpc.stop())
         if self._metrics is not None and self._metrics_web is not None:
             self._metrics.close()
+            self._metrics_web.pre_shutdown()  # those who keep a connection
             await self._metrics_web.shutdown(timeout=0.5)
 
     async def _look_at_tokens(self) -> None:

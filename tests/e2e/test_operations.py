@@ -194,7 +194,9 @@ def test_a_restart_that_does_not_come_back_stops_there(three: Nodes) -> None:
 # ---- backups ------------------------------------------------------------------------------------
 
 
-def test_backed_up_under_load_wiped_and_restored(three: Nodes, tmp_path: Path) -> None:
+def test_backed_up_under_load_wiped_and_restored(
+    three: Nodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ids = ("n1", "n2", "n3")
     place = tmp_path / "backups"
     with working(three, *ids) as client:
@@ -207,6 +209,8 @@ def test_backed_up_under_load_wiped_and_restored(three: Nodes, tmp_path: Path) -
             made = json.loads(three.cli("backup", "create", str(place), "-o", "json"))
             wait_for("work goes on", lambda: len(load.acknowledged) > len(before) + 5)
         assert load.failed == [], three.logs()
+        with capsys.disabled():
+            print(f"\nbackup under load: longest pause {load.slowest_s * 1000:.0f} ms")
         for each in ids:
             three[each].stop(signal.SIGKILL)
             shutil.rmtree(three[each].data)

@@ -204,3 +204,23 @@ async def test_a_request_target_may_have_scheme_and_host(served: Served) -> None
     reader, writer = await raw(served, b"GET http://node/api/ready HTTP/1.1\r\nHost: node\r\n\r\n")
     assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
     writer.close()
+
+
+async def test_connections_at_rest_hold_no_stop_up(served: Served) -> None:
+    health = b"GET /api/health HTTP/1.1\r\nHost: n1\r\n\r\n"
+    silent, used, busy = [await raw(served, text) for text in (b"", health, health)]
+    for reader, _ in (used, busy):
+        await reader.readuntil(b"}")
+    stopping = asyncio.create_task(served.server.http.stop())
+    await asyncio.sleep(0)
+    began = asyncio.get_running_loop().time()
+    busy[1].write(health)
+    told = await busy[0].read()
+    assert b" 503 " in told
+    assert b"this node is shutting down" in told
+    assert b"connection: close" in told.lower()
+    await stopping
+    assert asyncio.get_running_loop().time() - began < 1.0
+    assert (await silent[0].read(), await used[0].read()) == (b"", b"")
+    for _, writer in (silent, used, busy):
+        writer.close()
