@@ -20,7 +20,7 @@ FINISHED_WORK = frozenset({"CompleteTask", "CompleteWorkflowTask", "Heartbeat"})
 _NEVER_HELD = FINISHED_WORK | {"Health", "Ready"}
 _BURST_S = 1.0
 _ROUNDING = 1e-3  # of a call: the last one of a burst must not depend on it
-_MOST_BUCKETS = 10_000
+_FEW_BUCKETS = 10_000
 
 
 class Buckets:
@@ -31,6 +31,7 @@ class Buckets:
         self._pause_s = 1 / per_second if per_second else 0.0
         self._clock = clock
         self._empty_at: dict[str, float] = {}
+        self._swept_at = _FEW_BUCKETS  # how many there are when the empty ones go
 
     def take(self, key: str) -> int:
         """0, or after how many milliseconds there will be room."""
@@ -42,12 +43,13 @@ class Buckets:
         if excess_s > self._pause_s * _ROUNDING:
             return max(1, math.ceil(round(excess_s * 1_000, 3)))
         self._empty_at[key] = empty_at
-        if len(self._empty_at) > _MOST_BUCKETS:
+        if len(self._empty_at) > self._swept_at:
             self._drop_empty(now)
         return 0
 
     def _drop_empty(self, now: float) -> None:
         self._empty_at = {key: at for key, at in self._empty_at.items() if at > now}
+        self._swept_at = max(_FEW_BUCKETS, 2 * len(self._empty_at))
 
 
 class Admission:

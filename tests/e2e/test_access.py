@@ -230,8 +230,8 @@ def test_the_commands_of_the_guide(guarded: DevCluster) -> None:
 def commands() -> list[str]:
     blocks = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(), re.S)
     found = [line for block in blocks for line in block.splitlines()]
-    said = [line for line in found if re.match("raftflow (token|audit) ", line)]
-    assert len(said) == 8
+    said = [line for line in found if re.match("raftflow (token|audit|namespace) ", line)]
+    assert len(said) == 10
     return said
 
 
