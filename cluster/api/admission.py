@@ -61,6 +61,7 @@ class Admission:
         self._of_token = Buckets(limits.token_calls_per_second, clock)
         self._of_namespace = Buckets(limits.namespace_calls_per_second, clock)
         self._polls: dict[str, int] = {}
+        self._held_by_polls = 0  # connections
 
     def admit(self, operation: str, *, actor: str, namespace: str) -> None:
         """Raises RATE_LIMITED. ``namespace`` "" is none."""
@@ -72,6 +73,27 @@ class Admission:
         wait_ms = self._of_namespace.take(namespace) if namespace else 0
         if wait_ms:
             raise self._too_fast("namespace", self._limits.namespace_calls_per_second, wait_ms)
+
+    @contextmanager
+    def holding(self, actor: str) -> Iterator[None]:
+        """As `polling`, by a poll that has a connection for itself. A quarter of all connections is
+        left for what does not wait: nobody must be able to keep out the probes of health."""
+        most = self._limits.connections * 3 // 4
+        if self._held_by_polls >= most:
+            raise over(
+                "TOO_MANY_POLLS",
+                f"{most} polls have a connection each: worker streams, or polls for several tasks,"
+                " need fewer",
+                limit="limits.connections",
+                value=self._limits.connections,
+                retry_after_ms=1_000,
+            )
+        self._held_by_polls += 1
+        try:
+            with self.polling(actor):
+                yield
+        finally:
+            self._held_by_polls -= 1
 
     @contextmanager
     def polling(self, actor: str) -> Iterator[None]:

@@ -190,7 +190,8 @@ class Connection(web.RequestHandler):
         if self._unread_timer is not None:
             self._unread_timer.cancel()
             self._unread_timer = None
-        self._server.serves(self)
+        if self._at_work:
+            self._server.serves(self)
 
     def _answer_is_unread(self) -> None:
         self._refuse(

@@ -203,10 +203,10 @@ class HttpServer:
             query,
             http.headers,
             body,
-            http.secure,
+            self._node.config.http_scheme == "https",
         )
         if route.polls:
-            with self._admission.polling(caller.actor), tokens.calls.waits(caller):
+            with self._admission.holding(caller.actor), tokens.calls.waits(caller):
                 answer = await route.handler(request)
         else:
             answer = await route.handler(request)

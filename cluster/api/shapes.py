@@ -57,6 +57,15 @@ def _said(status: str, optional: Mapping[str, Schema] | None = None, **more: Sch
     return _shape({"status": said, **more}, **(optional or {}))
 
 
+def _shown(*names: str) -> dict[str, Schema]:
+    """Payloads for who may see them; `null` and `payload_hidden` for who may not."""
+    shown: dict[str, Schema] = {"payload_hidden": FLAG}
+    for name in names:
+        shown |= payload(name)
+        shown[name] = nullable(shown[name])
+    return shown
+
+
 _RUN_HEAD = {
     "workflow_id": ID,
     "run_id": TEXT,
@@ -148,8 +157,7 @@ SHAPES: Mapping[str, Schema] = {
         cancel_reason=TEXT,
         traceparent=TEXT,
         tracestate=TEXT,
-        **payload("input"),
-        **payload("output"),
+        **_shown("input", "output"),
     ),
     "Parent": _shape({"workflow_id": ID, "run_id": TEXT, "sequence": COUNT}),
     "Step": _shape(
@@ -180,11 +188,10 @@ SHAPES: Mapping[str, Schema] = {
         last_error=TEXT,
         fire_at=TIME,
         signal_name=TEXT,
-        **payload("input"),
-        **payload("output"),
+        **_shown("input", "output"),
     ),
     "Signal": _shape(
-        {"name": TEXT}, event_id=COUNT, received_at=TIME, taken_by=COUNT, **payload("payload")
+        {"name": TEXT}, event_id=COUNT, received_at=TIME, taken_by=COUNT, **_shown("payload")
     ),
     "Waiting": _shape(
         {"kind": TEXT, "step_name": TEXT, "sequence": COUNT, "detail": TEXT, "since": TIME},

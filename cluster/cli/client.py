@@ -236,6 +236,8 @@ def payload_field(name: str, content: bytes) -> dict[str, str]:
 
 
 def payload_bytes(document: Mapping[str, Any], name: str) -> bytes:
+    if document.get("payload_hidden") and document.get(name, "") is None:
+        raise CommandError(f"{name} is hidden: this token does not see payloads")
     encoded = document.get(f"{name}_base64")
     if encoded is not None:
         return base64.b64decode(encoded)

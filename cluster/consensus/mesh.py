@@ -372,10 +372,7 @@ class Mesh:
 
     def _log_failure(self, link: Link) -> None:
         """A dial that is refused again and again is one story, told every ten seconds; so are the
-        calls of whoever knocks here with anything but a hello."""
-        if not link.dialled and link.refused:
-            link.log_closed()
-            return
+        calls that are refused here for one reason: anybody can make as many as he likes."""
         repeated = self._repetition(link.peer_id, link.reason)
         if repeated is not None:
             link.log_closed(repeated=repeated)

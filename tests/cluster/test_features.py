@@ -58,6 +58,10 @@ def activity(**fields: Any) -> c.ScheduleActivity:
         (decision(activity(retry=RetryPolicy(jitter_milli=5))), "jitter"),
         (decision(c.CancelStep(step_name="s", sequence=1)), "cancelling steps"),
         (c.UpdateNamespace(namespace="a", retention_ms=1, request_id=""), "changing a namespace"),
+        (
+            c.SetQuota(namespace="a", max_open_runs=1, starts_per_second=0, request_id=""),
+            "quotas of namespaces",
+        ),
     ],
 )
 def test_what_a_command_needs(command: Any, name: str | None) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import signal
+import ssl
 import subprocess
 import threading
 import time
@@ -20,7 +21,9 @@ from typing import Any
 
 import grpc
 import pytest
+from certs import authority_of, issue, serve_flags
 from dev_cluster import PROGRAM, DevCluster, dev_cluster, wait_for
+from node_processes import nodes_in
 
 from raftflow.proto.workflow.v1 import service_pb2 as pb
 from raftflow.proto.workflow.v1 import service_pb2_grpc
@@ -174,6 +177,41 @@ def test_tokens_minted_under_load(guarded: DevCluster) -> None:
             stop.set()
         for each in loads:
             assert set(each.result()) == {201}
+
+
+def test_the_cookie_of_a_page_over_tls(tmp_path: Path) -> None:
+    """It is for TLS alone, and the page that it came to may use it."""
+    authority = authority_of(tmp_path / "certs", "shop")
+    issue(authority, "n1")
+    (tmp_path / "tokens").write_text(f"{ROOT} name=root\n")
+    with nodes_in(tmp_path / "nodes") as nodes:
+        node = nodes["n1"]
+        flags = ("--cluster-id", "shop", "--auth-token-file", str(tmp_path / "tokens"))
+        node.start(*flags, *serve_flags(authority, "n1"))
+        node.trusted = authority.trusted
+        wait_for("n1 is ready", node.is_ready)
+        trust = ssl.create_default_context(cafile=str(authority.trusted))
+
+        def asked(method: str, path: str, body: Any = None, **headers: str) -> Any:
+            request = urllib.request.Request(
+                f"{node.address}{path}",
+                data=None if body is None else json.dumps(body).encode(),
+                method=method,
+                headers={"Content-Type": "application/json"}
+                | {name.replace("_", "-"): value for name, value in headers.items()},
+            )
+            return urllib.request.urlopen(request, timeout=20, context=trust)
+
+        with asked("POST", "/api/session", {"token": ROOT}, Origin=node.address) as answer:
+            cookie = answer.headers["Set-Cookie"]
+        assert cookie.endswith("; Secure")
+        session = cookie.partition(";")[0]
+        ours = {"Origin": node.address, "X_Raftflow_Session": "1"}
+        with asked("POST", "/api/namespaces", {"name": "a"}, Cookie=session, **ours) as answer:
+            assert answer.status == 201
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            asked("POST", "/api/namespaces", {"name": "b"}, Cookie=session)
+        assert refused.value.code == 403
 
 
 def test_the_commands_of_the_guide(guarded: DevCluster) -> None:

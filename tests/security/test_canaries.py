@@ -141,6 +141,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         plant_in_tokens(scene)
         plant_in_payloads(scene)
         plant_by_mistake(scene)
+        cluster.kill("n3")  # what it reads when it starts is no reason to tell of it either
+        cluster.start_node("n3")
+        wait_for("it serves again", lambda: cluster.health("n3"))
         yield scene
 
 
@@ -369,6 +372,12 @@ def test_no_file_of_a_node_has_tokens(scene: Scene) -> None:
         assert not found_in(content, scene.planted.tokens), path
         checked += any(secret in content for secret in scene.planted.payloads.values())
     assert checked >= 3, "payloads are there, so that the search finds what there is"
+
+
+def test_a_backup_has_payloads_and_no_tokens(scene: Scene) -> None:
+    _, content, _ = scene.call("GET", "/api/cluster/backup")
+    assert scene.planted.payloads["an input"] in content
+    assert not found_in(content, scene.planted.tokens)
 
 
 def test_no_command_line_has_them(scene: Scene) -> None:

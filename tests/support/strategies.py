@@ -79,6 +79,10 @@ def garbage() -> st.SearchStrategy[Command]:
             elif name == "Attributes":
                 pair = st.tuples(texts, texts)
                 fields[field.name] = st.lists(pair, max_size=2).map(tuple)
+            elif name == "Origin":
+                fields[field.name] = any_of(cmd.Origin)
+            elif name == "Fact":
+                fields[field.name] = st.one_of([any_of(each) for each in cmd.Fact.__args__])
             elif name == "EagerPoll | None":
                 fields[field.name] = st.one_of(st.none(), any_of(cmd.EagerPoll))
             elif name == "Origin":
@@ -461,6 +465,43 @@ class Player:
             request_id=f"b{op.c}" if op.c > 8 else "",
         )
 
+    def mint(self, op: Operation) -> Command:
+        known = sorted(self.harness.rows.tokens)
+        return cmd.MintToken(
+            token_id=format(self.number(), "012").translate(_BASE32),
+            name="somebody",
+            role=cmd.Role(op.a % 4 + 1),
+            namespaces=(NAMESPACES[op.a % 5],) if op.b % 2 else (),
+            sees_payloads=bool(op.b % 3),
+            salt=b"s" * 16,
+            digest=b"d" * 32,
+            lifetime_ms=(0, 0, 1, 40_000)[op.c % 4],
+            parent=known[op.b % len(known)] if known and op.c % 3 == 0 else "",
+            request_id=f"m{op.c}" if op.c > 8 else "",
+        )
+
+    def revoke(self, op: Operation) -> Command:
+        known = sorted(self.harness.rows.tokens)
+        token_id = known[op.a % len(known)] if known else "nobody"
+        return cmd.RevokeToken(token_id=token_id, request_id=f"m{op.c}" if op.c > 9 else "")
+
+    def said_by_somebody(self, op: Operation) -> Command:
+        """Whose token may be good, over, or none."""
+        known = [*sorted(self.harness.rows.tokens), "", "nobody"]
+        who = known[op.a % len(known)]
+        origin = cmd.Origin(
+            actor=who or "root", role=cmd.Role.USER, node="n1", address="10.0.0.9", token_id=who
+        )
+        said = (self.start, self.signal, self.end, self.mint, self.revoke, self.retain)
+        command = said[op.b % len(said)](op)
+        assert isinstance(command, cmd.Fact)
+        return cmd.Attributed(origin=origin, command=command)
+
+    def forget_audit(self, op: Operation) -> Command:
+        audit = self.harness.rows.audit
+        through = audit[op.a % len(audit)].audit_no if audit else 0
+        return cmd.ForgetAudit(through=through, before_ms=self.harness.time_ms - 1_000 * op.b)
+
     def say_again(self, op: Operation) -> Command | None:
         recent = self._said[-12:]
         return recent[op.a % len(recent)] if recent else None
@@ -468,6 +509,8 @@ class Player:
     def forget(self, op: Operation) -> Command:
         return cmd.ForgetRequests(before_ms=self.harness.time_ms + op.a - 5, limit=op.b)
 
+
+_BASE32 = str.maketrans("0189", "abcd")
 
 _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.start,
@@ -509,6 +552,12 @@ _WISHES: Sequence[Callable[[Player, Operation], Command | None]] = (
     Player.delete,
     Player.retain,
     Player.bound,
+    Player.mint,
+    Player.revoke,
+    Player.said_by_somebody,
+    Player.said_by_somebody,
+    Player.said_by_somebody,
+    Player.forget_audit,
     Player.say_again,
     Player.forget,
 )

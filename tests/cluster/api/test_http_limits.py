@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 from eventually import eventually
 from ports import free_ports
-from single_node import Served, config_for, serve
+from single_node import Served, SingleNode, config_for, serve
 
+from raftflow.cluster.api.http_connection import ConnectionServer
 from raftflow.cluster.api.server import affordable
 from raftflow.cluster.config import Limits
+from raftflow.cluster.errors import Unavailable
 from raftflow.engine.commands import RegisterTypes
 
 GET = b"GET /api/health HTTP/1.1\r\nHost: n\r\n"
 POLL = b"GET /api/workflow-tasks HTTP/1.1\r\nHost: n\r\n\r\n"
+LIST = b"GET /api/workflows HTTP/1.1\r\nHost: n\r\n\r\n"
 POST = b"POST /api/workflows HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\n"
 LIMITS = Limits(connections=3, header_bytes=4_096, head_timeout_ms=300, body_timeout_ms=400)
 
@@ -131,14 +134,37 @@ async def test_who_is_waited_for_longest_makes_room(narrow: Served) -> None:
     held[1].close()
 
 
-async def test_when_all_are_at_work_the_next_one_is_told(narrow: Served) -> None:
-    polls = [await connected(narrow, POLL) for _ in range(3)]
-    await eventually(lambda: len(narrow.node.parked) == 3, "the polls are parked")
+async def test_when_all_are_at_work_the_next_one_is_told(
+    narrow: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+
+    async def slowly(*_: object) -> None:
+        await gate.wait()
+        raise Unavailable("at last")
+
+    monkeypatch.setattr(SingleNode, "list_runs", slowly)
+    asked = [await connected(narrow, LIST) for _ in range(3)]
+    web = narrow.server.http._web
+    assert isinstance(web, ConnectionServer)
+    await eventually(lambda: not web._waited_for, "all are at work")
     found = await answer(narrow, GET + b"Connection: close\r\n\r\n")
     assert found.startswith(b"HTTP/1.1 503 ")
     assert b'"limit":"limits.connections","value":3' in found
-    polls[0][1].close()
-    await eventually(lambda: len(narrow.node.parked) == 2, "one has gone")
+    gate.set()
+    for reader, writer in asked:
+        assert b" 503 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        writer.close()
+    assert await healthy(narrow)
+
+
+async def test_polls_leave_connections_for_others(narrow: Served) -> None:
+    polls = [await connected(narrow, POLL) for _ in range(2)]
+    await eventually(lambda: len(narrow.node.parked) == 2, "two of three may")
+    found = await answer(narrow, POLL.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert found.startswith(b"HTTP/1.1 429 ")
+    assert b'"reason":"TOO_MANY_POLLS"' in found
+    assert b'"limit":"limits.connections","value":3' in found
     assert await healthy(narrow)
     for _, writer in polls:
         writer.close()

@@ -123,6 +123,55 @@ async def test_strangers_cost_one_event_and_nothing_else(sent: bytes, reason: st
         writer.close()
 
 
+async def test_a_flood_of_strangers_is_told_of_once_a_reason() -> None:
+    async with meshed("n1", "n2") as peers:
+        await eventually(lambda: peers["n2"].link("n1"))
+        with capture_logs() as logs:
+            for payload in (b"x", b"{}") * 20:
+                reader, writer = await asyncio.open_connection("127.0.0.1", peers["n2"].port)
+                writer.write(header(payload) + payload)
+                await asyncio.wait_for(reader.read(), 5)
+                writer.close()
+        told = [log["reason"] for log in logs if log["event"] == "link_closed"]
+        assert sorted(told) == ["malformed_hello", "wrong_protocol"]
+
+
+async def test_who_takes_longest_to_say_who_it_is_makes_room() -> None:
+    async with meshed("n1", "n2", limits=LinkLimits(max_unknown_connections=2)) as peers:
+        await eventually(lambda: peers["n2"].link("n1", Purpose.CHANNEL))
+        oldest, *others = [
+            await asyncio.open_connection("127.0.0.1", peers["n2"].port) for _ in range(3)
+        ]
+        assert await asyncio.wait_for(oldest[0].read(), 2) == b""
+        for reader, writer in others:
+            assert not reader.at_eof()
+            writer.close()
+
+
+async def test_a_keepalive_is_nothing_to_begin_with() -> None:
+    async with meshed("n1", "n2") as peers:
+        await eventually(lambda: peers["n2"].link("n1"))
+        with capture_logs() as logs:
+            reader, writer = await asyncio.open_connection("127.0.0.1", peers["n2"].port)
+            writer.write(bytes(8) * 100)
+            assert await asyncio.wait_for(reader.read(), 2) == b""
+        (told,) = [log for log in logs if log["event"] == "link_closed"]
+        assert (told["reason"], told["detail"]) == ("bad_frame", "a keepalive before the hello")
+        writer.close()
+
+
+async def test_a_stranger_is_not_told_the_name_of_the_cluster() -> None:
+    async with meshed("n1", "n2") as peers:
+        await eventually(lambda: peers["n2"].link("n1"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", peers["n2"].port)
+        call = handshake.encode(hello_of("n1", cluster_id="guess").to("n2", Purpose.RAFT))
+        writer.write(header(call) + call)
+        answer = await asyncio.wait_for(reader.read(), 2)
+        assert b"wrong_cluster" in answer
+        assert hello_of("n1").cluster_id.encode() not in answer
+        writer.close()
+
+
 async def test_strangers_are_bounded() -> None:
     async with meshed("n1", "n2", limits=LinkLimits(max_unknown_connections=4)) as peers:
         await eventually(lambda: peers["n2"].link("n1", Purpose.CHANNEL))

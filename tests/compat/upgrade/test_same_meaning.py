@@ -65,9 +65,7 @@ class OldPlayer(Player):
         self.harness.feature_level = self.level = level
 
     def _apply(self, advance_ms: int, commands: tuple[Command, ...]) -> None:
-        known = [
-            reduced(command, self.level) if self.level < 2 else command for command in commands
-        ]
+        known = [reduced(command, self.level) for command in commands]
         super()._apply(advance_ms, tuple(command for command in known if command is not None))
 
 

@@ -69,3 +69,12 @@ def test_what_cannot_be_read_names_the_way_out(data: bytes, how: str, remedy: st
 def test_a_field_that_is_no_payload_is_named(body: dict[str, object]) -> None:
     with pytest.raises(PayloadError, match="'f'"):
         payloads.get(body, "f")
+
+
+def test_what_is_hidden_is_no_value() -> None:
+    """An empty result would be taken for one."""
+    for body in ({"payload_hidden": True, "output": None}, {"payload_hidden": True, "input": None}):
+        (field,) = [name for name in body if name != "payload_hidden"]
+        with pytest.raises(PayloadError, match=f"{field} is hidden"):
+            payloads.get(body, field)
+    assert payloads.get({"payload_hidden": True, "input": None}, "output") == b""

@@ -86,7 +86,9 @@ def put(body: dict[str, Any], field: str, value: object) -> None:
 
 
 def get(body: Mapping[str, Any], field: str) -> bytes:
-    """Read a payload field of a response; an absent one is empty."""
+    """Read a payload field of a response; an absent one is empty. A hidden one is no value."""
+    if body.get("payload_hidden") and body.get(field, "") is None:
+        raise PayloadError(f"{field} is hidden: this client's token does not see payloads")
     exact = body.get(field + "_base64")
     try:
         if exact is not None:
