@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 
+from raftflow.cluster.config import ID_PATTERN
 from raftflow.engine.commands import FEATURE_LEVEL
 
 MANIFEST = "manifest.json"
 STATE = "state.db"
 FORMAT = 1
+# Like the cluster's id it becomes part of a path.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 
 
 class BackupError(Exception):
@@ -67,6 +71,10 @@ def decode(content: bytes) -> Manifest:
         for name, kind in kinds.items():
             if type(values[name]) is not (int if kind == "int" else str):
                 raise ValueError(f"{name} is not {kind}")
+        if not ID_PATTERN.fullmatch(values["cluster_id"]) or not _TIME.fullmatch(
+            values["created_at"]
+        ):
+            raise ValueError("cluster_id or created_at is none")
         return Manifest(**values)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BackupError(f"its {MANIFEST} cannot be read: {error!r}; take another one") from None

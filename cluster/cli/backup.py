@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,7 +24,11 @@ from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import client_options, output_option
 from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.cli.progress import measuring
-from raftflow.cluster.config_sources import load
+from raftflow.cluster.config_sources import SETTINGS, load
+
+if TYPE_CHECKING:
+    # SQLite and the log cost a quarter of a second that only a restore should pay.
+    from raftflow.cluster.backup.restoring import Restoration
 
 BACKUP = "/api/cluster/backup"
 HEADER = "X-Raftflow-Backup"
@@ -132,8 +136,6 @@ def verify(printer: Printer, location: str) -> None:
 
 
 def _restore_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    from raftflow.cluster.config_sources import SETTINGS
-
     for known in reversed(SETTINGS):
         if known.name in RESTORE_SETTINGS:
             command = click.option(*known.flags, known.name, metavar="VALUE", help=known.help)(
@@ -184,9 +186,10 @@ def restore(printer: Printer, location: str, file: Path | None, **flags: str | N
         finally:
             restoration.close()
     if restoration.cluster_id == manifest.cluster_id:
-        printer.note(
+        click.echo(
             f"WARNING: the new cluster has the id of the old one, {manifest.cluster_id}: no node"
-            " must ever start with data of the old one again"
+            " must ever start with data of the old one again",
+            err=True,
         )
     _tell(
         printer,
@@ -199,7 +202,7 @@ def restore(printer: Printer, location: str, file: Path | None, **flags: str | N
     )
 
 
-def _fill(restoration: Any, source: Place, manifest: Manifest) -> None:
+def _fill(restoration: Restoration, source: Place, manifest: Manifest) -> None:
     from raftflow.cluster.backup.judging import checked, judge
 
     try:

@@ -1,15 +1,23 @@
 """`raftflow force-recover`: a survivor goes on alone after a majority of its cluster is lost."""
 
+from __future__ import annotations
+
+import socket
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import output_option
 from raftflow.cluster.cli.output import Printer, printable
-from raftflow.cluster.config import ID_PATTERN
+from raftflow.cluster.config import ID_PATTERN, Address
+
+if TYPE_CHECKING:
+    from raftflow.cluster.force_recover import Survivor
+
+LOOK_S = 1.0
 
 
 @click.command(name="force-recover")
@@ -66,7 +74,7 @@ def _ask(node_id: str) -> None:
         raise CommandError("nothing was changed")
 
 
-def _describe(survivor: Any, new_id: str) -> list[str]:
+def _describe(survivor: Survivor, new_id: str) -> list[str]:
     identity, applied = survivor.identity, survivor.applied
     lines = [
         f"{survivor.directory}: node {identity.node_id} of cluster {identity.cluster_id}, with"
@@ -82,11 +90,28 @@ def _describe(survivor: Any, new_id: str) -> list[str]:
         f"  - The new cluster is {new_id}. No other node of {identity.cluster_id} may be started"
         " again with its data: a majority of them would go on as the old cluster, beside this one.",
     ]
+    if answering := [each for each in survivor.others if _answers(survivor, each)]:
+        lines.append(
+            f"  - {', '.join(answering)} answered on the Raft port just now. Unless the disks there"
+            " are lost, stop here: start this node as it is, and see who leads"
+            " (`raftflow cluster status`)."
+        )
     if survivor.lost_end:
         lines.append(
             "  - The end of this node's own log was damaged: it may lack more than others."
         )
     return lines
+
+
+def _answers(survivor: Survivor, member_id: str) -> bool:
+    member = survivor.configuration.find(member_id)
+    assert member is not None
+    try:
+        address = Address.parse(member.raft)
+        socket.create_connection((address.host, address.port), timeout=LOOK_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def printable_lines(lines: list[str]) -> str:

@@ -127,10 +127,10 @@ def _until_well(
             well_since = now
         elif now - well_since >= SETTLED_S:
             return row
-        if now >= give_up_at:
+        if problems and now >= give_up_at:
             raise CommandError(
-                f"{node_id} is not well again: {'; '.join(problems) or 'not for long enough'}; the"
-                " other nodes were left alone",
+                f"{node_id} is not well again: {'; '.join(problems)}; the other nodes were left"
+                " alone",
                 status=EXIT_UNREACHABLE,
             )
         time.sleep(LOOK_S)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pysyncobj.node import Node as RaftNode
 
 from raftflow.cluster.consensus.types import ChangeRefused, Role
@@ -152,6 +154,34 @@ def a_learner_gets_the_log_and_counts_nowhere() -> None:
     require(leader.core.role is not Role.LEADER, "nor does the leader stay")
     require(answers == [None], "nor is a read confirmed", answers=answers)
     require(node.core.status().counters.pre_votes == 0, "it does not campaign")
+
+
+@scenario
+def an_api_node_is_nobodys_heir() -> None:
+    """Row 21: however far it is, it neither leads nor helps anybody to."""
+    world = healthy()
+    leader, others = leader_of(world), followers_of(world)
+    node = newcomer(world)
+    member = replace(learner(node), api=True)
+    changed(world, leader.core.configuration.configuration.put(member))
+    write(world, leader, 5)
+    world.run_for(0.3)
+    require(node.state == leader.state, "it learns")
+    held = node.core.configuration.configuration.find(node.name)
+    require(held == member, "it knows what it is", held=held)
+    asked: list[bool] = []
+    leader.do(lambda: asked.append(leader.core.transfer_leadership(node.name)))
+    for other in others:
+        isolate(world, other)
+    world.run_for(0.1)
+    leader.do(lambda: asked.append(leader.core.transfer_leadership(None)))
+    world.run_for(2.0)
+    require(asked[0] is False, "leadership is not handed to it", asked=asked)
+    require(node.core.role is not Role.LEADER, "nor does it take it")
+    require(world.leader() is None, "two of four are a majority of no voters")
+    world.network.heal()
+    world.run_until(world._one_leader_followed, within_s=4.0, promise="voters lead")
+    require(leader_of(world) is not node, "and no other")
 
 
 @scenario

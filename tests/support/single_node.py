@@ -472,7 +472,7 @@ class Backups:
     async def take(self, *, feature_level: int, caller: str) -> Taken:
         return Taken(
             Manifest(
-                cluster_id="",
+                cluster_id="shop",
                 node_id="n1",
                 version="0",
                 feature_level=feature_level,

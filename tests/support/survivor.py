@@ -20,19 +20,21 @@ DISK = OsDisk()
 LEVEL = 4
 
 
-def three(own_disk: str) -> Configuration:
+def three(own_disk: str, n2: str) -> Configuration:
     return Configuration(
-        (Member("n1", "a:1", True, own_disk), Member("n2", "b:1", True, "x"), Member("n3", "c:1")),
+        (Member("n1", "a:1", True, own_disk), Member("n2", n2, True, "x"), Member("n3", "c:1")),
         LEVEL,
     )
 
 
-def born(directory: Path, *, entries: int = 9, applied: int = 6, prev: int = 0) -> Configuration:
+def born(
+    directory: Path, *, entries: int = 9, applied: int = 6, prev: int = 0, n2: str = "b:1"
+) -> Configuration:
     """The directory of n1 as a crash leaves it: entry 4 says who belongs, the last were not
     committed."""
     claim = claim_directory(str(directory), cluster_id="shop", node_id="n1")
     claim.lock.release()
-    configuration = three(claim.identity.incarnation)
+    configuration = three(claim.identity.incarnation, n2)
     raft = str(directory / "raft")
     HardState.open(raft, DISK).store(3, "n2")
     MembershipFile.open(raft, DISK).store(Held(0, replace(configuration, feature_level=0)))

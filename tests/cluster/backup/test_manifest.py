@@ -42,6 +42,8 @@ def test_names_sort_as_backups_were_made() -> None:
         (json.dumps({"format": 2}).encode(), "has format 2, this release reads 1"),
         (encode(MANIFEST).replace(b"1234", b'"x"'), "index is not int"),
         (encode(MANIFEST).replace(b'"term"', b'"other"'), "cannot be read"),
+        (encode(MANIFEST).replace(b"shop", b"../../etc"), "cluster_id or created_at is none"),
+        (encode(MANIFEST).replace(b"T07", b"/07"), "cluster_id or created_at is none"),
     ],
 )
 def test_what_is_no_manifest_is_told(content: bytes, said: str) -> None:

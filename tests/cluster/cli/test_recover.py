@@ -4,6 +4,7 @@ what it does."""
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,12 @@ def test_the_id_can_be_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "nothing"])
 def test_where_no_node_was_there_is_nothing_to_recover(tmp_path: Path, name: str) -> None:
     assert "director" in str(recover(str(tmp_path / name)).exception)
+
+
+def test_who_answers_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as alive:
+        born(tmp_path, n2=f"127.0.0.1:{alive.getsockname()[1]}")
+        said = recover(str(tmp_path), typed="no\n").output
+    assert "n2 answered on the Raft port just now" in said
+    born(tmp_path / "other", n2="127.0.0.1:1")
+    assert "on the Raft port" not in recover(str(tmp_path / "other"), typed="no\n").output
