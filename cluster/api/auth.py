@@ -84,6 +84,13 @@ class Caller:
         if not self.sees_payloads:
             raise ApiError("PERMISSION_DENIED", "this token does not see payloads")
 
+    def may_mint(self, *, sees_payloads: bool) -> None:
+        """Otherwise every admin would give itself the right that it was minted without."""
+        if sees_payloads and not self.sees_payloads:
+            raise ApiError(
+                "PERMISSION_DENIED", "this token does not see payloads, so it mints none that does"
+            )
+
 
 # Where nobody is asked who they are.
 ANYBODY = Caller(actor="anonymous", role=Role.ADMIN)

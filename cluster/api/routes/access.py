@@ -52,12 +52,14 @@ def role_of(text: str) -> Role:
 async def mint(request: Request) -> Answer:
     fields = request.fields()
     namespaces = fields.texts("namespaces", most=MAX_NAMESPACES)
+    sees_payloads = fields.flag("sees_payloads")
+    request.caller.may_mint(sees_payloads=sees_payloads)
     minted = await access.mint(
         request.node,
         name=fields.identifier("name"),
         role=role_of(fields.text("role")),
         namespaces=tuple(dict.fromkeys(namespaces)),
-        sees_payloads=fields.flag("sees_payloads"),
+        sees_payloads=sees_payloads,
         lifetime_ms=fields.integer("lifetime_ms", 0),
         request_id=request_id(fields),
     )
