@@ -4,7 +4,8 @@ It becomes the only voter of another cluster that begins with everything the nod
 entries too, whether they were acknowledged or not. What only the others held is lost, and nothing
 can tell what that was. The new cluster has an id of its own, because the old majority cannot be
 told that it is deposed: should its disks come back, its nodes must not be able to say a word to
-this one.
+this one. Nor may another survivor that was made to go on alone by mistake: two that each decided
+alone would meet under one name, with two logs. So the id is of this very disk.
 
 The decree is an entry of the log, in a term of its own, as if this node had been elected alone. So
 the others, when they join anew, read there how it came that this node decides alone.
@@ -12,6 +13,7 @@ the others, when they join anew, read there how it came that this node decides a
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from contextlib import closing
@@ -46,7 +48,8 @@ from raftflow.raftlog.journal import Journal, LogEntry
 RAFT = "raft"
 # What was there before, kept beside the new: small files that say who votes and who has.
 KEPT = "before-recovery-"
-_RECOVERED = re.compile(r"(.+)-r(\d+)")
+_RECOVERED = re.compile(r"(.+)-r(\d+)(?:\.[0-9a-f]{6})?")
+_LONGEST_ID = 64
 _READ_BYTES = 1 << 20
 
 
@@ -73,10 +76,13 @@ class Survivor:
         return [each.id for each in self.configuration.members if each.id != own]
 
 
-def another_id(cluster_id: str) -> str:
-    """`shop`, `shop-r1`, `shop-r2`."""
-    again = _RECOVERED.fullmatch(cluster_id)
-    return f"{again[1]}-r{int(again[2]) + 1}" if again else f"{cluster_id}-r1"
+def another_id(identity: Identity) -> str:
+    """`shop`, `shop-r1.5f2c0a`, `shop-r2.91be47`: the same as often as one asks for one disk."""
+    again = _RECOVERED.fullmatch(identity.cluster_id)
+    name, times = (again[1], int(again[2])) if again else (identity.cluster_id, 0)
+    disk = hashlib.sha256(identity.incarnation.encode()).hexdigest()[:6]
+    behind = f"-r{times + 1}.{disk}"
+    return name[: _LONGEST_ID - len(behind)] + behind
 
 
 def survey(directory: Path) -> Survivor:

@@ -84,6 +84,13 @@ class Caller:
         if not self.sees_payloads:
             raise ApiError("PERMISSION_DENIED", "this token does not see payloads")
 
+    def may_mint(self, *, sees_payloads: bool) -> None:
+        """Otherwise every admin would give itself the right that it was minted without."""
+        if sees_payloads and not self.sees_payloads:
+            raise ApiError(
+                "PERMISSION_DENIED", "this token does not see payloads, so it mints none that does"
+            )
+
 
 # Where nobody is asked who they are.
 ANYBODY = Caller(actor="anonymous", role=Role.ADMIN)
@@ -152,8 +159,7 @@ class Tokens:
         """Who has this token. What is wrong with it hears only who has its secret."""
         line = token_file.find(self._lines, text)
         if line is not None:
-            namespaces = frozenset({line.namespace} if line.namespace else ())
-            return Caller(actor=line.name, role=line.role, namespaces=namespaces)
+            return Caller(actor=line.name, role=line.role, namespaces=line.namespaces)
         token_id, secret = token_text.parsed(text) or ("", "")
         record = self._rows.get(token_id)
         if not token_text.fits(record, secret) or record is None:
@@ -190,7 +196,11 @@ class Tokens:
         problem = tokens.problem(self._rows, caller.token_id, self._now_ms())
         if problem or not caller.parent or tokens.TOKEN_ID.fullmatch(caller.parent):
             return problem
-        known = any(line.parent == caller.parent for line in self._lines)
+        # A line that gives less than it did must not live on in the sessions opened with it.
+        opened_with = (caller.parent, caller.role, caller.namespaces)
+        known = any(
+            (each.parent, each.role, each.namespaces) == opened_with for each in self._lines
+        )
         return "" if known else "the token of this session is not in this node's token file"
 
     def _now_ms(self) -> int:

@@ -25,9 +25,9 @@ from raftflow.cluster.api.limits import (
     MAX_LIST_LIMIT,
     MAX_NAMES,
     MAX_OFFSET,
-    MAX_PLACE,
     MAX_POLL_MS,
     MAX_TASKS_PER_POLL,
+    audit_cursor,
     check_id,
     check_payload,
     check_poll_request,
@@ -188,8 +188,6 @@ def role(request: pb.MintTokenRequest) -> Role:
 
 
 def audit_filter(request: pb.ListAuditRequest) -> AuditFilter:
-    if request.cursor and not (request.cursor.isascii() and request.cursor.isdigit()):
-        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out")
     return AuditFilter(
         actor=optional_id("actor", request.actor),
         call=optional_id("call", request.call),
@@ -200,7 +198,7 @@ def audit_filter(request: pb.ListAuditRequest) -> AuditFilter:
         before_ms=request.before_ms or None,
         oldest_first=request.oldest_first,
         limit=number("limit", request.limit or DEFAULT_LIST_LIMIT, most=MAX_LIST_LIMIT),
-        cursor=number("cursor", int(request.cursor or 0), most=MAX_PLACE),
+        cursor=audit_cursor(request.cursor),
     )
 
 

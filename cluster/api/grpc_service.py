@@ -381,6 +381,7 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
     async def MintToken(
         self, request: pb.MintTokenRequest, context: Context
     ) -> pb.MintTokenResponse:
+        self._caller.may_mint(sees_payloads=request.sees_payloads)
         minted = await access.mint(
             self.node,
             name=check_id("name", request.name),

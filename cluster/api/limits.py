@@ -48,6 +48,16 @@ def check_token(field: str, value: str) -> str:
     return value
 
 
+def audit_cursor(text: str) -> int:
+    """A place in the audit log; 0 for none. Python reads no number of thousands of digits."""
+    if not text:
+        return 0
+    known = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PLACE))
+    if not known or int(text) > MAX_PLACE:
+        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out")
+    return int(text)
+
+
 def check_poll_request(value: str) -> str:
     """The request id of a poll becomes a part of the task's token: "" or a plain word."""
     if value and not _POLL_REQUEST.fullmatch(value):

@@ -36,6 +36,10 @@ class FileToken:
     namespace: str
 
     @property
+    def namespaces(self) -> frozenset[str]:
+        return frozenset({self.namespace} if self.namespace else ())
+
+    @property
     def parent(self) -> str:
         """What stands for the line in the row of a session: over when the line has another token.
         (Sixteen bits tell that, and nothing of a token that a person thought of.)"""

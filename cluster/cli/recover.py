@@ -23,7 +23,9 @@ LOOK_S = 1.0
 @click.command(name="force-recover")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
-    "--cluster-id", default="", help="Of the new cluster. Default: the old one's and -r1."
+    "--cluster-id",
+    default="",
+    help="Of the new cluster. Default: the old one's, -r1 and a mark of the disk.",
 )
 @click.option(
     "--yes-lose-data", is_flag=True, help="Do not ask for the node's id: what is lost is known."
@@ -48,7 +50,7 @@ def force_recover(printer: Printer, directory: Path, cluster_id: str, yes_lose_d
         raise click.UsageError("--cluster-id: use 1 to 64 letters, digits, '.', '_' or '-'")
     try:
         survivor = recovery.survey(directory)
-        new_id = cluster_id or recovery.another_id(survivor.identity.cluster_id)
+        new_id = cluster_id or recovery.another_id(survivor.identity)
         click.echo(printable_lines(_describe(survivor, new_id)), err=True)
         if not yes_lose_data:
             _ask(survivor.identity.node_id)

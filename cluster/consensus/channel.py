@@ -18,6 +18,7 @@ from enum import IntEnum
 import structlog
 from google.protobuf.message import DecodeError
 
+from raftflow.cluster.consensus.handshake import NOT_A_MEMBER
 from raftflow.cluster.consensus.link import Link
 
 log = structlog.get_logger()
@@ -66,13 +67,20 @@ class _Peer:
 
 
 class PeerChannel:
-    def __init__(self, *, max_serving_per_peer: int = 20_000) -> None:
+    def __init__(
+        self,
+        *,
+        max_serving_per_peer: int = 20_000,
+        serves: Callable[[str], bool] = lambda peer: True,
+    ) -> None:
+        """``serves`` tells whose calls and pushes count. Others may only answer."""
         self._handlers: dict[str, Handler] = {}
         self._peers: dict[str, _Peer] = {}
         self._calls = itertools.count(1)
         self._up: list[Callable[[str], None]] = []
         self._down: list[Callable[[str], None]] = []
         self._max_serving = max_serving_per_peer
+        self._serves = serves
 
     def register(self, method: str, handler: Handler) -> None:
         assert method not in self._handlers, f"{method} has a handler"
@@ -155,7 +163,10 @@ class PeerChannel:
 
     def _serve(self, state: _Peer, call: int, method: str, payload: bytes) -> None:
         handler = self._handlers.get(method)
-        if handler is None:
+        if not self._serves(state.link.peer_id):
+            if call:  # what it pushes is of no account, and may be a flood
+                self._refuse(state, call, NOT_A_MEMBER, "only members are served")
+        elif handler is None:
             self._refuse(state, call, "UNKNOWN_METHOD", f"no handler for {method!r}")
         elif len(state.serving) >= self._max_serving:
             self._refuse(state, call, "OVERLOADED", f"{len(state.serving)} calls are being served")

@@ -159,6 +159,10 @@ class Mesh:
                 self._stop_dialling(peer)
                 self._begin_dialling(peer)
 
+    def is_member(self, peer: str) -> bool:
+        """Whether our own log says so, whatever the peer claims."""
+        return peer in self._ids
+
     def admit(self, purpose: Purpose, handler: LinkHandler) -> None:
         """Serve this purpose too, from now on."""
         self._handlers[purpose] = handler

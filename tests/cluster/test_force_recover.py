@@ -7,9 +7,15 @@ import pytest
 from survivor import DISK, LEVEL, born
 
 from raftflow.cluster import damage, force_recover
+from raftflow.cluster.config import ID_PATTERN
 from raftflow.cluster.consensus import outcast
 from raftflow.cluster.consensus.configurations import Held
-from raftflow.cluster.consensus.identity import DirectoryLock, IdentityError, claim_directory
+from raftflow.cluster.consensus.identity import (
+    DirectoryLock,
+    Identity,
+    IdentityError,
+    claim_directory,
+)
 from raftflow.cluster.consensus.membership import Configuration, Member, decode
 from raftflow.cluster.consensus.membership_file import MembershipFile
 from raftflow.cluster.damage import Part
@@ -128,7 +134,13 @@ def test_not_where_a_node_runs_and_not_after_it_ran(tmp_path: Path) -> None:
 
 
 def test_each_recovery_has_an_id_of_its_own() -> None:
-    assert another_id("shop") == "shop-r1"
-    assert another_id("shop-r1") == "shop-r2"
-    assert another_id("shop-r9") == "shop-r10"
-    assert another_id("shop-rx") == "shop-rx-r1"
+    def named(cluster_id: str, disk: str = "a") -> str:
+        return another_id(Identity(format=1, cluster_id=cluster_id, node_id="n1", incarnation=disk))
+
+    a, b = "ca9781", "3e23e8"
+    assert named("shop") == f"shop-r1.{a}"
+    assert named(f"shop-r1.{b}") == named("shop-r1") == f"shop-r2.{a}"
+    assert named("shop-r9") == f"shop-r10.{a}"
+    assert named("shop-rx") == f"shop-rx-r1.{a}"
+    assert named("shop", "b") == f"shop-r1.{b}", "two survivors never meet under one name"
+    assert ID_PATTERN.fullmatch(named("s" * 64)), "what a node would not start with"

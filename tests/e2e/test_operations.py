@@ -326,9 +326,9 @@ def test_a_survivor_goes_on_alone_and_the_others_join_anew(three: Nodes) -> None
     asked = three.try_cli("force-recover", str(three["n1"].data))
     assert asked.returncode == 130, "nobody typed the node's id"
     assert "WARNING, this cannot be undone" in asked.stderr
-    done = three.cli("force-recover", str(three["n1"].data), "--yes-lose-data")
-    recovered = f"{old['cluster_id']}-r1"
-    assert f"n1 is the only voter of cluster {recovered}" in done
+    done = three.cli("force-recover", str(three["n1"].data), "--yes-lose-data", "-o", "json")
+    recovered = json.loads(done)["cluster_id"]
+    assert recovered.startswith(f"{old['cluster_id']}-r1.")
     # With its old command line; and beside it a node of the old cluster, which must not be heard.
     peers = ("--peers", three.peers("n1", "n2", "n3"))
     three["n1"].start(*peers)

@@ -76,7 +76,10 @@ async def start_peer(
     tls: PeerTls | None = None,
     ledger: PeerLedger | None = None,
 ) -> Peer:
-    raft, channel = Recorder(), PeerChannel()
+    def serves(peer: str) -> bool:
+        return mesh.is_member(peer)
+
+    raft, channel = Recorder(), PeerChannel(serves=serves)
     hello = hello or hello_of(node_id)
     refusals: list[tuple[str, str]] = []
     mesh = Mesh(

@@ -104,6 +104,8 @@ async def change(
 
 async def list_runs(node: NodeServices, wanted: RunFilter) -> tuple[RunPage, int]:
     """A page from this node's store, and the index that the store had reached."""
+    if "\0" in wanted.query:  # the text index would see the end of the question there
+        raise ApiError("INVALID_FIELD", "q contains a NUL, which no id or type does")
     await check_namespace(node, wanted.namespace)
     index = node.replica.applied_index
     await node.replica.written(index)

@@ -8,7 +8,7 @@ from raftflow.cluster.api import views
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import access
 from raftflow.cluster.api.handlers.common import new_request_id
-from raftflow.cluster.api.limits import DEFAULT_LIST_LIMIT, MAX_LIST_LIMIT, MAX_PLACE
+from raftflow.cluster.api.limits import DEFAULT_LIST_LIMIT, MAX_LIST_LIMIT, audit_cursor
 from raftflow.cluster.api.payloads import parse_time
 from raftflow.cluster.api.routes.request import (
     Answer,
@@ -52,12 +52,14 @@ def role_of(text: str) -> Role:
 async def mint(request: Request) -> Answer:
     fields = request.fields()
     namespaces = fields.texts("namespaces", most=MAX_NAMESPACES)
+    sees_payloads = fields.flag("sees_payloads")
+    request.caller.may_mint(sees_payloads=sees_payloads)
     minted = await access.mint(
         request.node,
         name=fields.identifier("name"),
         role=role_of(fields.text("role")),
         namespaces=tuple(dict.fromkeys(namespaces)),
-        sees_payloads=fields.flag("sees_payloads"),
+        sees_payloads=sees_payloads,
         lifetime_ms=fields.integer("lifetime_ms", 0),
         request_id=request_id(fields),
     )
@@ -179,12 +181,6 @@ def _who(request: Request, expires_ms: int) -> dict[str, Any]:
 # ---- the audit log ------------------------------------------------------------------------------
 
 
-def _cursor(text: str) -> int:
-    if text and not (text.isascii() and text.isdigit() and int(text) <= MAX_PLACE):
-        raise ApiError("INVALID_FIELD", "cursor is not one that a page gave out")
-    return int(text or 0)
-
-
 async def list_audit(request: Request) -> Answer:
     query = request.query()
     after, before = query.get("after"), query.get("before")
@@ -201,7 +197,7 @@ async def list_audit(request: Request) -> Answer:
         before_ms=parse_time(before, "before") if before else None,
         oldest_first=order == "oldest",
         limit=number(query, "limit", DEFAULT_LIST_LIMIT, least=1, most=MAX_LIST_LIMIT),
-        cursor=_cursor(query.get("cursor", "")),
+        cursor=audit_cursor(query.get("cursor", "")),
     )
     page = await access.audit_log(request.node, wanted)
     body: dict[str, Any] = {"entries": Rows(page.records, views.audit_entry)}

@@ -175,7 +175,8 @@ async def test_a_list_says_how_far_its_store_is(client: Client) -> None:
     assert reply.json["total"] == 3
     assert [run["workflow_id"] for run in reply.json["workflows"]] == ["order-1", "order-0"]
     assert int(reply.headers["X-Workflowd-Applied-Index"]) == 4
-    for query in ("status=NO", "limit=x", "limit=-1", "started_after=today", "x=1", "cursor=x"):
+    wrong = ("status=NO", "limit=x", "limit=-1", "started_after=today", "x=1", "cursor=x")
+    for query in (*wrong, "q=%00", "q=ord%00er", "q=order%00"):
         assert (await client.get(f"/api/workflows?{query}")).status == 400, query
 
 

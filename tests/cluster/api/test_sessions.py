@@ -15,6 +15,7 @@ from token_kinds import id_of, mint, revoke
 
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.sessions import cookie
+from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import RegisterTypes, Role
 
 LINE = "the-operators-own-token"
@@ -142,3 +143,21 @@ async def test_a_header_counts_before_a_cookie(client: Client) -> None:
     session = await log_in(client, LINE)
     wrong = await client.get("/api/workflows", Cookie=session, Authorization="Bearer nonsense")
     assert wrong.status == 401
+
+
+async def test_a_line_that_gives_less_ends_the_sessions_opened_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"{LINE} name=root\n")
+    running = await serve(config_for(free_ports(3), tmp_path), tokens=Tokens.load(str(file)))
+    try:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            opened = (await log_in(Client(session, running.http), LINE)).partition("=")[2]
+        assert running.services.tokens.holder(opened).role is Role.ADMIN
+        for less in ("role=viewer", "namespace=default"):
+            file.write_text(f"{LINE} name=root {less}\n")
+            restarted = Tokens.load(str(file))
+            restarted.follow(running.services.replica, running.services.clock)
+            with pytest.raises(ApiError, match="token file"):
+                restarted.holder(opened)
+    finally:
+        await running.server.stop()

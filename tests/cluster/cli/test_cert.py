@@ -106,8 +106,8 @@ def test_the_commands_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 assert run("rotate", "certs", each).exit_code == 0
         assert run(*words).exit_code == 0, words
     assert [row["for"] for row in rows(tmp_path / "certs")] == [
-        "raftflow:shop-r1",
+        "raftflow:shop-r1.5f2c0a",
         "raftflow:shop",
-        "raftflow:shop-r1/n1",
+        "raftflow:shop-r1.5f2c0a/n1",
         *(f"raftflow:shop/n{each}" for each in (2, 3, 4)),
     ]

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from eventually import eventually
-from peers import Peer, meshed
+from peers import Peer, hello_of, meshed, start_peer
+from ports import free_ports
 from structlog.testing import capture_logs
 
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
@@ -171,3 +173,31 @@ async def test_garbage_closes_the_channel(frame: bytes) -> None:
         one.mesh.link("n2", Purpose.CHANNEL).send(frame or b"\x00")
         await eventually(lambda: link.reason == "bad_message")
         await eventually(lambda: two.channel.connected("n1"))
+
+
+async def test_who_only_claims_to_be_a_member_is_not_served() -> None:
+    """A node that was removed may say that it knows of newer members, and is let in."""
+    ports = dict(zip(("n1", "n9"), free_ports(2), strict=True))
+    member = await start_peer("n9", {"n9": ports["n9"]})
+    removed = await start_peer("n1", ports, hello=replace(hello_of("n1"), configuration=1_000))
+    asked: list[str] = []
+
+    async def propose(peer: str, _payload: bytes) -> bytes:
+        asked.append(peer)
+        return b"done"
+
+    member.channel.register("propose", propose)
+    removed.channel.register("state", echo)  # a leader that we do not know yet
+    try:
+        await eventually(lambda: removed.channel.connected("n9") and member.channel.connected("n1"))
+        with pytest.raises(PeerError) as refused:
+            await removed.channel.call("n9", "propose", b"", timeout_ms=2_000)
+        assert refused.value.code == "not_a_member"
+        assert removed.channel.notify("n9", "propose", b"")
+        answer = await member.channel.call("n1", "state", b"x", timeout_ms=2_000)
+        assert (answer, asked) == (b"n9:x", [])
+        member.mesh.follow({"n1": f"127.0.0.1:{ports['n1']}"}, configuration=1_001)
+        assert await removed.channel.call("n9", "propose", b"", timeout_ms=2_000) == b"done"
+    finally:
+        await removed.mesh.stop()
+        await member.mesh.stop()

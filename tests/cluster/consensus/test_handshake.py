@@ -73,7 +73,7 @@ def test_every_field_has_its_type(field: str, value: object) -> None:
 
 
 def test_a_refusal_reaches_the_caller() -> None:
-    refusal = handshake.encode_refusal(HandshakeError("wrong_cluster", "because"))
+    refusal = handshake.encode_refusal(HandshakeError("wrong_node", "because"))
     with pytest.raises(HandshakeError, match="because") as caught:
         handshake.decode(refusal)
     assert caught.value.told_by_peer

@@ -110,6 +110,24 @@ async def test_tokens_that_cannot_be(admin: Admin, body: dict[str, Any], reason:
     assert (await admin.call("POST", "/api/tokens", body))["reason"] == reason
 
 
+async def test_who_does_not_see_payloads_mints_no_token_that_does(guarded: Served) -> None:
+    blind = mint(guarded.node, sees_payloads=False)
+    async with aiohttp.ClientSession() as session:
+        admin = Admin(Client(session, guarded.http), blind)
+        asked = {"name": "seer", "role": "viewer", "sees_payloads": True}
+        assert (await admin.call("POST", "/api/tokens", asked))["reason"] == "PERMISSION_DENIED"
+        minted = await admin.call("POST", "/api/tokens", asked | {"sees_payloads": False})
+        assert minted["status"] == "good"
+    async with aio.insecure_channel(guarded.grpc) as channel:
+        stub: Any = service_pb2_grpc.WorkflowServiceStub(channel)  # type: ignore[no-untyped-call]
+        with pytest.raises(aio.AioRpcError) as refused:
+            await stub.MintToken(
+                pb.MintTokenRequest(name="seer", role="ROLE_VIEWER", sees_payloads=True),
+                metadata=(("authorization", f"Bearer {blind}"),),
+            )
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
 async def test_what_was_done_is_in_the_audit_log(admin: Admin) -> None:
     await admin.call("POST", "/api/workflows", {"type": "Order", "workflow_id": "w", "input": "x"})
     await admin.call("POST", "/api/workflows/w/signal", {"name": "go", "payload": "hush"})
@@ -149,7 +167,9 @@ async def test_what_was_done_is_in_the_audit_log(admin: Admin) -> None:
     newest = await admin.call("GET", "/api/audit?call=SignalWorkflow&outcome=OK&limit=1")
     assert [each["detail"] for each in newest["entries"]] == ["go"]
     assert (await admin.call("GET", "/api/audit?order=up"))["reason"] == "INVALID_FIELD"
-    assert (await admin.call("GET", "/api/audit?cursor=x"))["reason"] == "INVALID_FIELD"
+    for cursor in ("x", "9" * 19, "9" * 5_000):
+        page = await admin.call("GET", f"/api/audit?cursor={cursor}")
+        assert page["reason"] == "INVALID_FIELD", cursor
 
 
 async def test_without_auth_everybody_is_anonymous(client: Client, served: Served) -> None:
@@ -194,6 +214,9 @@ async def test_over_grpc(guarded: Served) -> None:
             ("RevokeToken", "TOKEN_NOT_FOUND"),
         ]
         assert {each.address for each in audit.entries} == {"127.0.0.1"}
+        with pytest.raises(aio.AioRpcError) as refused:
+            await stub.ListAudit(pb.ListAuditRequest(cursor="9" * 5_000), metadata=metadata)
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         with pytest.raises(aio.AioRpcError) as refused:
             await stub.MintToken(pb.MintTokenRequest(name="w"), metadata=metadata)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
