@@ -172,7 +172,9 @@ class Tokens:
         """Raises ApiError when its token is no longer good. Callers by file are good for the life
         of the process."""
         if caller.token_id and (problem := self._problem(caller)):
-            raise ApiError("UNAUTHENTICATED", problem)
+            error = ApiError("UNAUTHENTICATED", problem)
+            error.actor = caller.actor
+            raise error
 
     def status(self, record: TokenRecord) -> str:
         """In a word: good, revoked, expired, or over with its parent."""

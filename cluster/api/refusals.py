@@ -53,7 +53,7 @@ class Refusals:
             reason=error.reason,
             why=error.message,
             limit=limit,
-            actor=actor,
+            actor=actor or error.actor,
             address=address,
             untold=untold,
         )

@@ -79,13 +79,15 @@ TABLE: dict[str, Situation] = {
 
 
 class ApiError(Exception):
-    """A call that is answered with an error. ``details`` are the optional fields of the body."""
+    """A call that is answered with an error. ``details`` are the optional fields of the body.
+    ``actor`` is for the log alone: whose token it was that is good no more."""
 
     def __init__(self, reason: str, message: str, **details: Any) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.details = details
+        self.actor = ""
 
     @property
     def situation(self) -> Situation:

@@ -191,12 +191,19 @@ def restore(printer: Printer, location: str, file: Path | None, **flags: str | N
             " must ever start with data of the old one again",
             err=True,
         )
+        settings = "the same settings"
+    else:
+        settings = (
+            f"cluster_id {restoration.cluster_id} (or none) in its settings, and peer certificates"
+            f" for that id where there are any; --cluster-id {manifest.cluster_id} here keeps the"
+            " old one"
+        )
     _tell(
         printer,
         location,
         manifest,
         f"{config.data_dir}: node {config.node_id} of cluster {restoration.cluster_id} begins after"
-        f" entry {manifest.index}; start it with the same settings",
+        f" entry {manifest.index}; start it with {settings}",
         new_cluster_id=restoration.cluster_id,
         data_dir=str(config.data_dir),
     )
@@ -216,7 +223,15 @@ def _fill(restoration: Restoration, source: Place, manifest: Manifest) -> None:
 
 
 def _manifest(source: Place) -> Manifest:
-    return manifests.decode(b"".join(source.read(MANIFEST)))
+    try:
+        content = b"".join(source.read(MANIFEST))
+    except BackupError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
+        raise BackupError(
+            f"no backup is there (no {MANIFEST}); `raftflow backup list` names those of a place"
+        ) from None
+    return manifests.decode(content)
 
 
 def _write(path: Path, pieces: Iterator[bytes]) -> None:

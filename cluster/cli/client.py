@@ -336,6 +336,11 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
         reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
     if any(isinstance(why, ssl.SSLCertVerificationError) for why in failed.values()):
         reasons += " (a private CA is named with --ca-file or RAFTFLOW_CA_FILE)"
+    if any(
+        isinstance(why, ConnectionResetError) and not each.startswith("https://")
+        for each, why in failed.items()
+    ):
+        reasons += " (a node that speaks TLS is named https://HOST:PORT)"
     return f"no node answered: {reasons}"
 
 

@@ -226,7 +226,8 @@ def _add(client: Client, printer: Printer, member_id: str, raft: str, kind: str 
         printer.note(f"{member_id} is a {member} already")
     printer.note(
         f"{member_id} is a {member}. Where it does not run yet, start it so, with a --data-dir and"
-        " --http-addr, --grpc-addr, --metrics-addr of its own:"
+        " --http-addr, --grpc-addr, --metrics-addr of its own, and tokens and TLS as the others"
+        " have them:"
     )
     printer.note("  " + _serve_line(client.get("/api/cluster"), member_id, raft))
 

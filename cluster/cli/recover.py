@@ -64,9 +64,10 @@ def force_recover(printer: Printer, directory: Path, cluster_id: str, yes_lose_d
         printer.document({"node": node_id, "cluster_id": new_id, "kept": str(kept)})
     else:
         printer.note(
-            f"{node_id} is the only voter of cluster {new_id}; start it. What was replaced is in"
+            f"{node_id} is the only voter of cluster {new_id}; start it, with that id where its"
+            " settings and peer certificates name one. What was replaced is in"
             f" {kept}. Then empty the directories of the others, and add them:"
-            f" `raftflow node add`"
+            " `raftflow node add`"
         )
 
 

@@ -23,6 +23,8 @@ LOOK_S = 0.2
 SETTLED_S = 1.0
 # As far behind as `/api/ready` allows: under load it never is nothing.
 READY_LAG = 1_000
+# How often a wait that goes on says what for.
+TELL_EVERY_S = 10.0
 # So long after the command a node that does not say how old it is was restarted, if it ever was.
 BLIND_S = 10.0
 
@@ -53,7 +55,7 @@ def restart_all(
         row = next(each for each in _members(state) if each["id"] == node_id)
         leads = ", which leads" if node_id == state["leader"] else ""
         printer.note(f"{node_id}{leads}: restarting")
-        restarted = _restart(client, row, command, release=release, timeout_s=timeout_s)
+        restarted = _restart(client, printer, row, command, release=release, timeout_s=timeout_s)
         printer.note(
             f"{node_id}: release {restarted.version}, well again {restarted.well_after_s:.1f} s"
             " after the command ended"
@@ -85,7 +87,13 @@ def _problem(row: dict[str, Any]) -> str:
 
 
 def _restart(
-    client: Client, row: dict[str, Any], command: str, *, release: str, timeout_s: float
+    client: Client,
+    printer: Printer,
+    row: dict[str, Any],
+    command: str,
+    *,
+    release: str,
+    timeout_s: float,
 ) -> Restarted:
     node_id, began = row["id"], time.monotonic()
     ended = subprocess.run(["sh", "-c", command], check=False, env=_environment(row))
@@ -95,7 +103,7 @@ def _restart(
             " left alone"
         )
     took_s = time.monotonic() - began
-    told = _until_well(client, row, began=began, give_up_at=began + took_s + timeout_s)
+    told = _until_well(client, printer, row, began=began, give_up_at=began + took_s + timeout_s)
     version = str(told.get("version"))
     if release and version != release:
         raise CommandError(
@@ -105,11 +113,17 @@ def _restart(
 
 
 def _until_well(
-    client: Client, before: dict[str, Any], *, began: float, give_up_at: float
+    client: Client,
+    printer: Printer,
+    before: dict[str, Any],
+    *,
+    began: float,
+    give_up_at: float,
 ) -> dict[str, Any]:
     """The node's row, once it is another process and everything has been well for a moment."""
     node_id = before["id"]
     well_since: float | None = None
+    tell_at = time.monotonic() + TELL_EVERY_S
     row: dict[str, Any]
     while True:
         try:
@@ -133,6 +147,9 @@ def _until_well(
                 " alone",
                 status=EXIT_UNREACHABLE,
             )
+        if problems and now >= tell_at:
+            printer.note(f"{node_id}: not well yet: {'; '.join(problems)}")
+            tell_at = now + TELL_EVERY_S
         time.sleep(LOOK_S)
 
 

@@ -87,7 +87,7 @@ def id_of(text: str) -> str:
     if not TOKEN_ID.fullmatch(token_id):
         raise ApiError(
             "TOKEN_NOT_FOUND",
-            "there is no such token: its id are the 12 characters behind rf_, and no more",
+            "there is no such token: the id of one is the 12 characters behind its rf_",
         )
     return token_id
 

@@ -96,6 +96,10 @@ def test_tokens_of_the_log() -> None:
     assert "does not know" in refusal(lambda: tokens.holder(swapped))
     revoke(node, other)
     assert "was revoked" in refusal(lambda: tokens.holder(other))
+    # The log says whose token it was.
+    with pytest.raises(ApiError) as refused:
+        tokens.holder(other)
+    assert refused.value.actor == id_of(other)
 
 
 def test_a_session_is_as_good_as_its_parent(tmp_path: Path) -> None:

@@ -29,6 +29,15 @@ def test_whoever_guesses_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) 
     assert f"{refused} {LINES_PER_S + 7}.0" in metrics.render().decode()
 
 
+def test_whose_token_is_good_no_more_is_told() -> None:
+    noted = Refusals(Metrics())
+    error = ApiError("UNAUTHENTICATED", "the token was revoked")
+    error.actor = "a2b3c4d5e6f7"
+    with structlog.testing.capture_logs() as logged:
+        noted.note("PollTask", error, "10.0.0.9")
+    assert logged[0]["actor"] == "a2b3c4d5e6f7"
+
+
 def test_a_full_leader_is_counted_by_its_cause_and_told_by_nobody() -> None:
     metrics = Metrics()
     noted = Refusals(metrics)

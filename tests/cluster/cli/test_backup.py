@@ -92,6 +92,10 @@ async def test_created_listed_verified_restored(node: Any, tmp_path: Path, schem
     assert restored.exit_code == 0, restored.exception
     assert (data / STATE).read_bytes() == node.content
     assert "begins after entry" in restored.output
+    assert "--cluster-id shop here keeps the old one" in restored.output
+    if not scheme:
+        above = await run("verify", where)
+        assert "`raftflow backup list` names those of a place" in str(above.exception)
     again = await run("restore", backup, "--data-dir", str(data))
     assert "is not empty" in str(again.exception)
 

@@ -131,6 +131,15 @@ def test_a_certificate_that_nobody_vouches_for(issued: Issued) -> None:
     assert not fake.calls
 
 
+def test_a_node_that_speaks_tls_is_asked_in_the_clear(issued: Issued) -> None:
+    with (
+        serving(lambda _: (200, {"ok": 1}), tls=issued.server) as fake,
+        pytest.raises(Unreachable, match=r"speaks TLS is named https://HOST:PORT"),
+    ):
+        Client([fake.address], deadline_s=60).get("/api/cluster")
+    assert not fake.calls
+
+
 def test_a_ca_file_that_is_none(tmp_path: Path) -> None:
     for content, reason in ((None, "No such file"), ("x", "holds no certificate")):
         file = tmp_path / "ca.pem"

@@ -118,6 +118,13 @@ def test_a_node_that_does_not_say_how_old_it_is_has_another_release_or_time(
     assert restart(Cluster(log, old)).exit_code == 0
 
 
+def test_a_wait_says_what_for(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(rolling, "LOOK_S", 0.01)
+    result = restart(Cluster(log, {"lag": None}), "--timeout", "100ms")
+    assert "n2: not well yet: n2 does not answer" in result.output
+
+
 def test_a_command_that_fails_ends_it(log: Path) -> None:
     result = restart(Cluster(log), command="exit 7")
     assert "n2: the command ended with status 7" in str(result.exception)
