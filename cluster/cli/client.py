@@ -336,11 +336,11 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
         reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
     if any(isinstance(why, ssl.SSLCertVerificationError) for why in failed.values()):
         reasons += " (a private CA is named with --ca-file or RAFTFLOW_CA_FILE)"
-    if any(
-        isinstance(why, ConnectionResetError) and not each.startswith("https://")
-        for each, why in failed.items()
-    ):
+    hung_up = [each for each, why in failed.items() if isinstance(why, ConnectionResetError)]
+    if any(not each.startswith("https://") for each in hung_up):
         reasons += " (a node that speaks TLS is named https://HOST:PORT)"
+    elif hung_up:  # in TLS 1.3 a client without a certificate learns of it behind the handshake
+        reasons += " (where nodes ask for a certificate, --cert-file and --key-file show one)"
     return f"no node answered: {reasons}"
 
 

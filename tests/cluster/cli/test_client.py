@@ -136,8 +136,25 @@ def test_a_node_that_speaks_tls_is_asked_in_the_clear(issued: Issued) -> None:
         serving(lambda _: (200, {"ok": 1}), tls=issued.server) as fake,
         pytest.raises(Unreachable, match=r"speaks TLS is named https://HOST:PORT"),
     ):
-        Client([fake.address], deadline_s=60).get("/api/cluster")
+        Client([fake.address], deadline_s=0.1).get("/api/cluster")
     assert not fake.calls
+
+
+def test_a_node_that_asks_for_a_certificate(issued: Issued) -> None:
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.load_cert_chain(issued.certificate, issued.certificate.with_name("key.pem"))
+    asking.load_verify_locations(issued.certificate)
+    asking.verify_mode = ssl.CERT_REQUIRED
+    with (
+        serving(lambda _: (200, {"ok": 1}), tls=asking) as fake,
+        pytest.raises(Unreachable) as told,
+    ):
+        Client([f"https://{fake.address}"], ca_file=issued.certificate, deadline_s=0.1).get(
+            "/api/x"
+        )
+    assert not fake.calls
+    # Here the alert may come first, and says it itself.
+    assert "--cert-file and --key-file" in str(told.value) or "CERTIFICATE" in str(told.value)
 
 
 def test_a_ca_file_that_is_none(tmp_path: Path) -> None:
