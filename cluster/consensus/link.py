@@ -22,6 +22,8 @@ log = structlog.get_logger()
 _QUIET = frozenset({"stopping", "replaced", "peer_closed"})
 # Payloads above this are written beside their header instead of being copied behind it.
 _COPY_LIMIT_BYTES = 16 << 10
+# For what is on its way when we hang up.
+_CLOSE_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,8 @@ class Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         # Over TLS the end of a peer comes without a word of its own.
         self.close("connection_lost" if exc else "peer_closed", str(exc) if exc else "")
+        if self._deadline is not None:
+            self._deadline.cancel()
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -182,11 +186,12 @@ class Link(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         if self._transport is not None:
-            # A peer whose buffer is full would never let a graceful close finish.
-            if reason == "stopping" or self._transport.get_write_buffer_size() > 1 << 16:
+            # What was said last, why we hang up, is on its way. A peer that does not read would
+            # let the close wait for ever; two that hang up on each other are such peers.
+            self._transport.close()
+            self._deadline = self._loop.call_later(_CLOSE_PATIENCE_S, self._transport.abort)
+            if reason == "stopping":
                 self._transport.abort()
-            else:
-                self._transport.close()
         self._owner.link_closed(self)
 
     def sweep(self, now: float) -> None:

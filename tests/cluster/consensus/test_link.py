@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from typing import cast
 
 import pytest
 from eventually import eventually
-from peers import FAST, hello_of, meshed
+from peers import FAST, hello_of, meshed, start_peer
+from ports import free_ports
 from structlog.testing import capture_logs
 
 from raftflow.cluster.consensus import handshake
@@ -51,6 +53,29 @@ async def test_a_truncated_frame_says_so() -> None:
             writer.write_eof()
             await eventually(lambda: any(e.get("detail") == "inside a frame" for e in logs))
         writer.close()
+
+
+@pytest.mark.slow
+async def test_a_peer_that_does_not_read_cannot_keep_a_link_that_was_closed() -> None:
+    """It would keep a node from stopping. Two that hang up on each other do not read either."""
+    ports = dict(zip(("n2", "n3"), free_ports(2), strict=True))
+    node = await start_peer("n3", ports, limits=LinkLimits(silence_ms=60_000))
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+    writer.write(framed(handshake.encode(hello_of("n2").to("n3", Purpose.RAFT))))
+    await reader.readexactly(8)
+    await eventually(lambda: node.link("n2"))
+    link = node.link("n2")
+    assert link is not None
+    cast(asyncio.Transport, writer.transport).pause_reading()
+    transport = link._transport
+    assert transport is not None
+    while transport.get_write_buffer_size() == 0:
+        assert link.send(bytes(10_000))
+        await asyncio.sleep(0)
+    link.close("replaced")
+    assert not link.ended.done()
+    await asyncio.wait_for(node.mesh.stop(), 10)
+    writer.close()
 
 
 async def test_a_full_buffer_drops_and_recovers() -> None:
