@@ -34,6 +34,7 @@ _UNREAD_WITHIN_S = 1.0
 _TCP_CLOSED = 7
 _MAX_COMPLAINT = 200
 _KEEPALIVE_S = 75.0
+_FRAMES_BYTES = 64 << 10
 # Time for who was refused unread to see why, and no more.
 _LINGER_S = 2.0
 # A traceback for each broken request line would let anybody fill the log.
@@ -54,6 +55,7 @@ class Connection(web.RequestHandler):
 
     __slots__ = (
         "_body",
+        "_body_bytes",
         "_ended",
         "_give_back",
         "_head_bytes",
@@ -71,6 +73,7 @@ class Connection(web.RequestHandler):
         self._until = 0.0
         self._wire: asyncio.Transport | None = None  # also when aiohttp has let go of it
         self._body: StreamReader = EMPTY_PAYLOAD  # of the newest request
+        self._body_bytes = 0  # of it, with what frames its chunks
         self._head_bytes = 0  # of the request that is coming in
         self._timer: asyncio.TimerHandle | None = None  # until a head is there
         self._unread_timer: asyncio.TimerHandle | None = None
@@ -94,6 +97,8 @@ class Connection(web.RequestHandler):
             return
         self._give_back = None  # it has read the last answer, and asks for the next
         requests, at_head = self._request_count, self._body.is_eof()
+        if not at_head and self._is_mostly_frames(len(data)):
+            return
         super().data_received(data)
         if self._request_count != requests:
             self._head_arrived(len(data))
@@ -107,6 +112,17 @@ class Connection(web.RequestHandler):
             self._server.waits_for(self)
         elif self._at_work:
             self._server.serves(self)
+
+    def _is_mostly_frames(self, more_bytes: int) -> bool:
+        """Chunks of single bytes would keep the node busy with cutting them: a body is over its
+        limit when what it takes to send it is twice as much."""
+        self._body_bytes += more_bytes
+        if self._body_bytes <= 2 * self._server.limits.request_body_bytes + _FRAMES_BYTES:
+            return False
+        limit = self._server.limits.request_body_bytes
+        self._body.set_exception(web.HTTPRequestEntityTooLarge(limit, self._body_bytes))
+        self._ended = True  # the rest is for nobody
+        return True
 
     @property
     def _at_work(self) -> bool:
@@ -122,7 +138,7 @@ class Connection(web.RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        size, self._head_bytes = self._head_bytes + latest_bytes, 0
+        size, self._head_bytes, self._body_bytes = self._head_bytes + latest_bytes, 0, 0
         message, self._body = self._messages[-1]
         if isinstance(message, _ErrInfo):
             self._break_body(_first_line(message.message or ""))

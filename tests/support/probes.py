@@ -302,7 +302,7 @@ class Watch:
     def running(self) -> Iterator[Watch]:
         asked = json.dumps([self.nodes, str(self.trusted or "")])
         process = subprocess.Popen(
-            [sys.executable, __file__, asked],
+            [sys.executable, __file__, "watch", asked],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -374,5 +374,16 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _send_all(address: str) -> None:
+    """What is for HTTP/1.1, and bodies without end: in one piece, in large chunks, in tiny ones."""
+    for data in http_probes(Path("nowhere")).values():
+        send(address, data, patience=0.05)
+    head = b"POST /api/workflows HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\n"
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n"
+    pour(address, head + b"Content-Length: %d\r\n\r\n" % HUGE, bytes(MIB))
+    pour(address, chunked, b"100000\r\n" + bytes(MIB) + b"\r\n")
+    pour(address, chunked, b"1\r\n0\r\n" * 100_000)
+
+
 if __name__ == "__main__":
-    _watch(*json.loads(sys.argv[1]))
+    {"watch": _watch, "send": _send_all}[sys.argv[1]](*json.loads(sys.argv[2]))

@@ -103,6 +103,20 @@ async def test_a_body_that_takes_too_long(narrow: Served) -> None:
     assert b'"limit":"limits.body_timeout_ms"' in found
 
 
+async def test_a_body_that_is_mostly_frames(tmp_path: Path) -> None:
+    """In chunks of single bytes; below its limit, and yet too much."""
+    limits = Limits(payload_bytes=99, request_body_bytes=100_000)
+    served = await serve(config_for(free_ports(3), tmp_path, limits=limits))
+    head = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+    found = await answer(served, head + b"1\r\n0\r\n" * 95_000)
+    assert b" 413 " in found[:20], found
+    assert b'"reason":"BODY_TOO_LARGE"' in found
+    few = head + b"8\r\n{      }\r\n" + b"1\r\n \r\n" * 1_000 + b"0\r\n\r\n"
+    found = await answer(served, few.replace(b"Host", b"Connection: close\r\nHost", 1))
+    assert b" 400 " in found[:20], found  # it was read: a start without a type
+    await served.server.stop()
+
+
 @pytest.mark.slow
 async def test_the_next_head_may_begin_while_a_call_is_at_work(narrow: Served) -> None:
     reader, writer = await connected(narrow, POLL + b"GET /api/hea")
