@@ -52,6 +52,7 @@ class Nemesis:
         self._number = 0
         self.effective: Counter[str] = Counter()
         self.stopped = False
+        self._strobing: set[str] = set()  # also while they are right
         names = world.options.faults
         self._faults: list[Callable[[], bool]] = [getattr(self, "_" + name) for name in names]
         self._weights = [WEIGHTS[name] for name in names]
@@ -350,10 +351,14 @@ class Nemesis:
         self._log(f"the clock of {node.name} strobes")
         rights = node.skew_ms
 
+        self._strobing.add(node.name)
+
         def strobe(left: int) -> None:
             node.skew_ms = rights if left % 2 == 0 or self.stopped else rights + 200_000
             if left and not self.stopped:
                 self._world.clock.after(0.11, lambda: strobe(left - 1))
+            else:
+                self._strobing.discard(node.name)
 
         strobe(9)
         return True
@@ -361,7 +366,11 @@ class Nemesis:
     def _minority_clock(self) -> Any:
         """One clock is wrong at a time: of those that a leader knows, a majority is right."""
         nodes: list[Any] = list(self._world.nodes.values())
-        wrong = [node for node in nodes if node.skew_ms != node.usual_skew_ms]
+        wrong = [
+            node
+            for node in nodes
+            if node.skew_ms != node.usual_skew_ms or node.name in self._strobing
+        ]
         if len(nodes) == 1:
             return None
         return wrong[0] if wrong else self._rng.choice(nodes)
