@@ -89,7 +89,7 @@ class Consensus:
         die: Callable[[BaseException], NoReturn] = exit_process,
     ) -> None:
         self.config = config
-        self.channel = PeerChannel(serves=self._is_member)
+        self.channel = PeerChannel(serves=lambda peer: self._mesh.is_member(peer))
         # Tells how long each flush took; metrics replace it.
         self.on_flush: Callable[[float], None] = lambda seconds: None
         # Told, at most once, that this node should stop in order; by default it ends at once.
@@ -436,9 +436,6 @@ class Consensus:
         peers = {member.id: member.raft for member in members} | dict(self.config.voters)
         peers.pop(self.config.node_id, None)
         return peers
-
-    def _is_member(self, peer: str) -> bool:
-        return self._mesh.is_member(peer)
 
     async def _meet(self, peers: Mapping[str, str]) -> None:
         """Over the channel only: there is no core yet."""
