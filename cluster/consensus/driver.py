@@ -89,7 +89,8 @@ class Consensus:
         die: Callable[[BaseException], NoReturn] = exit_process,
     ) -> None:
         self.config = config
-        self.channel = PeerChannel(serves=lambda peer: self._mesh.is_member(peer))
+        # There is no mesh yet.
+        self.channel = PeerChannel(serves=lambda peer: self._mesh.is_member(peer))  # noqa: PLW0108
         # Tells how long each flush took; metrics replace it.
         self.on_flush: Callable[[float], None] = lambda seconds: None
         # Told, at most once, that this node should stop in order; by default it ends at once.
