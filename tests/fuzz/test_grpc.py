@@ -112,7 +112,10 @@ class Assault:
         try:
             answer = send(data, timeout=0.25 if method.name in WAITING else 20.0)
         except grpc.RpcError as error:
-            must_be_documented(error, len(data))
+            # What waits answers just before the deadline, or, where all is busy, behind it.
+            late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and method.name in WAITING
+            if not late:
+                must_be_documented(error, len(data))
             self.stage.refused(workflow_id)
         else:
             message_factory.GetMessageClass(method.output_type).FromString(answer)
