@@ -186,12 +186,13 @@ class Link(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         if self._transport is not None:
-            # What was said last, why we hang up, is on its way. A peer that does not read would
-            # let the close wait for ever; two that hang up on each other are such peers.
-            self._transport.close()
-            self._deadline = self._loop.call_later(_CLOSE_PATIENCE_S, self._transport.abort)
-            if reason == "stopping":
+            # A peer that does not read would never let a graceful close finish; two that hang up
+            # on each other are such peers. So it is for little, and not for long.
+            if reason == "stopping" or self._transport.get_write_buffer_size() > 1 << 16:
                 self._transport.abort()
+            else:
+                self._transport.close()
+                self._deadline = self._loop.call_later(_CLOSE_PATIENCE_S, self._transport.abort)
         self._owner.link_closed(self)
 
     def sweep(self, now: float) -> None:

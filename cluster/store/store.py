@@ -307,7 +307,7 @@ class Store:
         try:
             self.written = applied_state(db)
             self.catalog = duties.catalog(self.path, db)
-        except (sqlite3.Error, UnknownValue, CorruptRecord) as error:
+        except (sqlite3.Error, TypeError, UnknownValue, CorruptRecord) as error:
             db.close()
             raise not_a_store(self.path, error) from error
         self._submitted_index = self.written.index

@@ -350,7 +350,6 @@ class Nemesis:
             return False
         self._log(f"the clock of {node.name} strobes")
         rights = node.skew_ms
-
         self._strobing.add(node.name)
 
         def strobe(left: int) -> None:
