@@ -322,16 +322,19 @@ class Mesh:
     async def _dial(self, peer: str, address: str, purpose: Purpose) -> Link | None:
         """Connect; the name is resolved by the loop's resolver, in another thread."""
         host, port = split_address(address)
-        hello = self._hello.to(peer, purpose, self._seen(peer))
+        link = Link(self, self._hello.to(peer, purpose, self._seen(peer)))
         try:
             async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: Link(self, hello),
+                await asyncio.get_running_loop().create_connection(
+                    lambda: link,
                     host,
                     port,
                     ssl=self._client_ssl,
                     server_hostname=host if self._client_ssl is not None else None,
                 )
+        except asyncio.CancelledError:
+            self._give_up(link)
+            raise
         except (OSError, TimeoutError, ssl.SSLError) as error:
             repeated = self._repetition(peer, purpose.value)
             if repeated is not None:
@@ -343,8 +346,15 @@ class Mesh:
                     error=str(error) or type(error).__name__,
                     repeated=repeated,
                 )
+            self._give_up(link)
             return None
         return link
+
+    def _give_up(self, link: Link) -> None:
+        """uvloop closes the socket of a dial that ends just as it connects and does not tell its
+        protocol, for whose end `stop` would wait."""
+        if link in self._all:
+            link.connection_lost(None)
 
     def _log_failure(self, link: Link) -> None:
         """A dial that is refused again and again is one story, told every ten seconds."""
