@@ -357,21 +357,32 @@ class Mesh:
             return None
 
     async def _connect(self, host: str, port: int, hello: Hello) -> Link:
-        loop = asyncio.get_running_loop()
         if self._tls is not None:
             try:
-                _, link = await loop.create_connection(
-                    lambda: Link(self, hello),
-                    host,
-                    port,
-                    ssl=self._tls.dialling(),
-                    server_hostname=host,
-                )
-                return link
+                return await self._open(host, port, hello, self._tls.dialling())
             except (ssl.SSLError, ConnectionError):
                 if not self._tls.optional:
                     raise
-        _, link = await loop.create_connection(lambda: Link(self, hello), host, port)
+        return await self._open(host, port, hello, None)
+
+    async def _open(
+        self, host: str, port: int, hello: Hello, context: ssl.SSLContext | None
+    ) -> Link:
+        link = Link(self, hello)
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: link,
+                host,
+                port,
+                ssl=context,
+                server_hostname=host if context is not None else None,
+            )
+        except BaseException:
+            # uvloop closes the socket of a dial that is given up just as it connects and does not
+            # tell its protocol, for whose end `stop` would wait.
+            if link in self._all:
+                link.connection_lost(None)
+            raise
         return link
 
     def _log_failure(self, link: Link) -> None:

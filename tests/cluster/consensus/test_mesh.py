@@ -22,7 +22,7 @@ from raftflow.cluster.consensus.certified import WRONG_CERTIFICATE
 from raftflow.cluster.consensus.framing import header
 from raftflow.cluster.consensus.handshake import Purpose
 from raftflow.cluster.consensus.ledger import PeerLedger
-from raftflow.cluster.consensus.link import LinkLimits
+from raftflow.cluster.consensus.link import Link, LinkLimits
 from raftflow.cluster.consensus.mesh import AddressUnavailable, split_address
 
 
@@ -65,6 +65,24 @@ async def test_a_stopped_node_has_no_connection_left(name: str, other: str) -> N
         await peers[name].mesh.stop()
         assert [(link.reason, link.ended.done()) for link in links] == [("stopping", True)] * 2
         assert peers[name].raft.events == [("up", other), ("down", other)]
+
+
+async def test_a_node_that_stops_in_the_moment_of_a_connection_stops() -> None:
+    """uvloop closes the socket of a dial that is given up there and does not tell its protocol."""
+    ports = dict(zip(("n1", "n2"), free_ports(2), strict=True))
+    two = await start_peer("n2", ports)
+    one = await start_peer("n1", ports)  # dials from the next turn of the loop on
+    opened, stopping = one.mesh.link_opened, []
+
+    def opened_and_stopped(link: Link) -> bool:
+        stopping.append(asyncio.create_task(one.mesh.stop()))
+        return opened(link)
+
+    one.mesh.link_opened = opened_and_stopped  # type: ignore[method-assign]
+    await eventually(lambda: stopping)
+    async with asyncio.timeout(5):
+        await asyncio.gather(*stopping)
+    await two.mesh.stop()
 
 
 async def test_a_successor_takes_the_place_of_a_connection_of_the_same_process() -> None:
