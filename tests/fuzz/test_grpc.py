@@ -51,6 +51,7 @@ class Assault:
     stage: Stage
     channel: grpc.Channel
     accepted: int = 0
+    token_id: str = ""  # of one that can be revoked
 
     @property
     def taste(self) -> Taste:
@@ -79,6 +80,7 @@ class Assault:
             "memo": ["", '{"a": [1]}'],
             "demand_id": ["d1", "d2"],
             "request_id": ["", "", "r1"],
+            "id": [self.token_id],
         }
         return Taste(words, self.aim)
 
@@ -214,6 +216,8 @@ def assault(node: FuzzNode) -> Iterator[Assault]:
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     with grpc.insecure_channel(node.grpc, options=options) as channel:
         made = Assault(node, node.stage(), channel)
+        body = {"name": "to be revoked", "role": "viewer"}
+        made.token_id = made.stage.call("POST", "/api/tokens", body)["id"]
         yield made
     assert made.accepted, "no call was right: what is wrong in the others is not the point"
     made.stage.must_be_unchanged()

@@ -136,7 +136,7 @@ CREATE_SESSION = Route(
     name="CreateSession",
     handler=create_session,
     summary="Log in: a token for a cookie, which its page cannot read.",
-    body=Object(fields={"token": TEXT}, required=("token",)),
+    body=Object(fields={"token": {**TEXT, "minLength": 1}}, required=("token",)),
     answers={201: ref("Session")},
     refusals=("UNAUTHENTICATED", "PERMISSION_DENIED", "LIMIT_EXCEEDED"),
     namespaced=False,
