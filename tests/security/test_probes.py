@@ -31,6 +31,7 @@ pytestmark = [
 ]
 
 THREE = ("n1", "n2", "n3")
+SCENES = ("in the clear", "within TLS")
 PORTS = ("http", "grpc", "raft", "metrics")
 # Short enough to see in a test that the slow are sent away. Three nodes, who sends and who watches
 # share the processors of one machine: that alone must not look like a leader that is lost.
@@ -89,7 +90,17 @@ class Scene:
             assert b"workflowd_raft_term" in answer.read()
 
 
-@pytest.fixture(scope="module", params=["in the clear", "within TLS"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Who has no certificate does not get as far as to send something to the Raft port."""
+    if "port" in metafunc.fixturenames:
+        pairs = [(how, port) for how in SCENES for port in PORTS]
+        pairs.remove(("within TLS", "raft"))
+        metafunc.parametrize(("scene", "port"), pairs, indirect=["scene"], scope="module")
+    elif "scene" in metafunc.fixturenames:
+        metafunc.parametrize("scene", SCENES, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def scene(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
@@ -109,13 +120,6 @@ def scene(
         nodes.wait_settled(*THREE)
         before = {each: probes.resident_bytes(pid_of(nodes, each)) for each in THREE}
         yield Scene(nodes, trusted, tls, before)
-
-
-@pytest.fixture(params=PORTS)
-def port(request: pytest.FixtureRequest, scene: Scene) -> str:
-    if request.param == "raft" and scene.tls:
-        pytest.skip("who has no certificate does not get as far as to send something")
-    return str(request.param)
 
 
 def pid_of(nodes: Nodes, node_id: str) -> int:
