@@ -19,6 +19,7 @@ from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
 from raftflow.cluster.work_facts import Wanted, Work
@@ -187,6 +188,16 @@ class Figures(Protocol):
     def now(self) -> NodeFigures: ...
 
 
+class Samples(Protocol):
+    """`cluster.samples.Samples`: the last hour in figures."""
+
+    every_ms: int
+
+    def last(self, minutes: int) -> tuple[int, Mapping[str, Sequence[Any]]]:
+        """How long ago (ms) the first was taken, and the series by name."""
+        ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -227,6 +238,8 @@ class NodeServices:
     elections: Elections
     figures: Figures
     peer_reports: PeerReports
+    presence: Presence
+    samples: Samples
     digests: Digests
     checks: Checks
     backups: Backups
