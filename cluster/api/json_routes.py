@@ -51,6 +51,7 @@ PATHS: Mapping[str, Methods] = {
     "/api/cluster": {"GET": cluster.DESCRIBE},
     "/api/cluster/history": {"GET": cluster.HISTORY},
     "/api/cluster/events": {"GET": cluster.EVENTS},
+    "/api/cluster/transfer": {"POST": cluster.TRANSFER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/openapi.json": {
@@ -81,7 +82,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "quota": {"PUT": node.SET_QUOTA},
     },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
-    "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
+    "/api/cluster/nodes": {
+        "": {"DELETE": node.REMOVE_NODE},
+        "snapshot": {"POST": cluster.SNAPSHOT},
+    },
 }
 
 
