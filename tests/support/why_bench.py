@@ -133,7 +133,7 @@ class Bench:
         connection = http.client.HTTPConnection(self.cluster.http(node or self.node), timeout=40)
         connection.request("GET", f"{path}?{urlencode(query)}", *_message(None, namespace))
         try:
-            wait_for(f"{worker} polls", lambda: self._polls(worker))
+            wait_for(f"{worker} polls", lambda: self._polls(worker), timeout=30)
             yield
         finally:
             connection.close()
