@@ -27,7 +27,8 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, exit_process
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.ending import exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.outcast import Outcast
