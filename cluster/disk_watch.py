@@ -9,7 +9,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raftflow.cluster.background import in_thread
@@ -105,7 +105,11 @@ class DiskWatch:
                 self._metrics.data_bytes.labels(part).set(size)
             await asyncio.sleep(self._period_s)
 
-    async def look(self) -> tuple[DiskUse, Growth | None]:
-        """How it is now, and what has grown in the last half hour."""
-        use = await in_thread(measure, self._data_dir)
-        return use, growth(self._looks[0], (self._now(), use)) if self._looks else None
+    def look(self) -> tuple[DiskUse, Growth | None] | None:
+        """How full it is now, and what has grown in the last half hour; None before the first
+        measuring."""
+        if not self._looks:
+            return None
+        usage = shutil.disk_usage(self._data_dir)
+        use = replace(self._looks[-1][1], free_bytes=usage.free)
+        return use, growth(self._looks[0], (self._now(), use))

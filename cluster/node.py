@@ -70,6 +70,7 @@ from raftflow.cluster.tls import (
     tell_clear_ports,
 )
 from raftflow.cluster.tracing import SpanExport
+from raftflow.cluster.why.own import OwnFacts
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
 from raftflow.engine.invariants import wakeup_problem
@@ -149,10 +150,8 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
-        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
-        exits.push_async_callback(
-            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
-        )
+        watching = spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, watching))
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -291,6 +290,16 @@ class Node:
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
         )
+        self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        self.own_facts = OwnFacts(
+            config=config,
+            consensus=self.consensus,
+            replica=self.replica,
+            store=store,
+            proposer=self.proposer,
+            digests=self.digests,
+            disk=self.disk,
+        )
 
     def _wire(self) -> None:
         consensus = self.consensus
@@ -342,6 +351,7 @@ class Node:
                 node_id=self.config.node_id,
                 version=version("raftflow"),
             ),
+            told_by_all=self.own_facts.all,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,

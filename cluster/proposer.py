@@ -45,14 +45,14 @@ def overloaded(cause: str) -> Overloaded:
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """What waits on this leader: commands for a place in an entry, entries for their commit.
-    ``refused``: calls since the start that found no room, the last one ``refused_ago_s`` ago."""
+    ``refused``: calls since the start that found no room, the last one so long ago."""
 
     commands: int
     bytes: int
     entries: int
-    oldest_entry_s: float
+    oldest_entry_ms: int
     refused: int
-    refused_ago_s: float | None
+    refused_ago_ms: int | None
 
 
 AnswerCallback = Callable[[Answer | None], None]
@@ -110,9 +110,9 @@ class Proposer:
             commands=len(self._pending),
             bytes=self._pending_bytes,
             entries=len(self._in_flight),
-            oldest_entry_s=now - left,
+            oldest_entry_ms=round((now - left) * 1_000),
             refused=self._refused,
-            refused_ago_s=now - self._refused_at if self._refused else None,
+            refused_ago_ms=round((now - self._refused_at) * 1_000) if self._refused else None,
         )
 
     @property

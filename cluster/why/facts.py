@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -17,3 +17,9 @@ class ClusterFacts:
     term: int
     nodes: Sequence[Mapping[str, Any]]
     elections: Sequence[Mapping[str, Any]] = ()
+    # What each node tells of itself (own.py), by id, as far as it answers and knows how.
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    now_ms: int = 0
+    election_max_ms: int = 800
+    configuration_index: int = 0
+    feature_level: int = 0
