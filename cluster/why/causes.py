@@ -22,8 +22,11 @@ class Cause(StrEnum):
     REPLAY_ERROR = "replay_error"
     VERSION_MARKER = "version_marker"  # a worker whose code is older than the run
     HISTORY_LIMIT = "history_limit"
+    LEASE_EXPIRED = "lease_expired"
+    STEP_TIMED_OUT = "step_timed_out"
     HISTORY_DAMAGED = "history_damaged"
     SUSPENDED = "suspended"
+    BROKEN = "broken"
     NO_SUCH_STEP = "no_such_step"
     STEP_DONE = "step_done"
     STEP_FAILED = "step_failed"
@@ -49,6 +52,7 @@ class Cause(StrEnum):
     QUOTA_EXCEEDED = "quota_exceeded"
     BACK_PRESSURE = "back_pressure"
     VERSION_GATE = "version_gate"  # a member of an older release holds a feature back
+    RESULT_LATE = "result_late"
     CALL_REFUSED = "call_refused"
     QUEUE_EMPTY = "queue_empty"
     QUEUE_WAITS = "queue_waits"
