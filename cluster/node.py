@@ -55,6 +55,7 @@ from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
@@ -114,6 +115,7 @@ class Node:
         self._build_core(store, claim)
         self._build_calls()
         self._build_tasks(store)
+        self._build_insight(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -290,9 +292,18 @@ class Node:
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
         )
-        self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        self.pollers = Pollers(
+            consensus=self.consensus,
+            node_id=config.node_id,
+            workers=self.dispatch.workers,
+            leading=self.duties.standing,
+        )
+
+    def _build_insight(self, store: Store) -> None:
+        """What this node tells of itself when something does not go on."""
+        self.disk = DiskWatch(data_dir=self.config.data_dir, metrics=self.metrics)
         self.own_facts = OwnFacts(
-            config=config,
+            config=self.config,
             consensus=self.consensus,
             replica=self.replica,
             store=store,
@@ -335,6 +346,7 @@ class Node:
             forwarder=self.forwarder,
             reads=self.reads,
             dispatch=self.dispatch,
+            pollers=self.pollers,
             replica=self.replica,
             store=store,
             consensus=self.consensus,

@@ -115,9 +115,7 @@ class RefusedCalls:
 
     async def _ask(self, peer: str, payload: bytes) -> bytes:
         try:
-            return await self._consensus.channel.call(
-                peer, METHOD, payload, timeout_ms=_ANSWER_MS
-            )
+            return await self._consensus.channel.call(peer, METHOD, payload, timeout_ms=_ANSWER_MS)
         except (PeerUnavailable, PeerTimeout, PeerError):
             return b"[]"  # it is away, or of a release before 0.5
 

@@ -143,7 +143,11 @@ def _nobody(wait: Wait, gone: Sequence[Poller]) -> Link:
     """``gone``: who did poll for it, and has not come back."""
     kind = "activities" if wait.kind == ACTIVITY else "workflow tasks"
     others = sorted(
-        {p.queue for p in wait.around.pollers if (p.kind, p.namespace) == (wait.kind, wait.namespace)}
+        {
+            p.queue
+            for p in wait.around.pollers
+            if (p.kind, p.namespace) == (wait.kind, wait.namespace)
+        }
         - {wait.queue}
     )
     last = max(gone, key=lambda each: each.seen_ms, default=None)

@@ -51,9 +51,7 @@ def links_of_result(facts: TaskFacts, failed_at: dict[str, str]) -> tuple[Link, 
     )
 
 
-def links_of_failure(
-    step: Step, facts: TaskFacts, failed_at: dict[str, str]
-) -> tuple[Link, ...]:
+def links_of_failure(step: Step, facts: TaskFacts, failed_at: dict[str, str]) -> tuple[Link, ...]:
     """Of a step that failed for good. ``failed_at``: on which worker and node the last attempt."""
     tried = f" after {count(step.attempts, 'attempt')}" if step.attempts else ""
     on = f" on {quoted(failed_at['worker'])}" if failed_at.get("worker") else ""
@@ -70,8 +68,7 @@ def links_of_failure(
             "resolved_at": Moment(step.resolved_ms),
             **failed_at,
         },
-        next="repair what the error names; if the run is to be made again:"
-        f" {_again(facts)}",
+        next=f"repair what the error names; if the run is to be made again: {_again(facts)}",
     )
     return (failed, *_of_engine(step, step.error_type, facts))
 
