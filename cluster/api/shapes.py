@@ -20,11 +20,8 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import TABLE
-<<<<<<< HEAD
 from raftflow.cluster.api.why_view import WHY_SHAPES
-=======
 from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
->>>>>>> observe
 from raftflow.engine.commands import Role
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
 from raftflow.engine.state import RunStatus, StepKind, StepStatus
