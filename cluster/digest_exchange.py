@@ -199,12 +199,14 @@ class DigestExchange:
             decided = count > (len(answers) + 1) // 2
             if decided:
                 break
-        said = [(peer, answer) for peer, answer in answers.items() if answer]
+        odd = {peer for peer, answer in answers.items() if answer and answer != digest}
+        if digest == own:
+            odd.add(differs_from)  # which may have ended since
         self.last_dispute = Dispute(
             index=index,
             peer=differs_from,
             decided=decided,
-            odd=tuple(peer for peer, answer in said if decided and answer != digest),
+            odd=tuple(sorted(odd)) if decided else (),
             at_s=time.monotonic(),
         )
         log.critical(

@@ -8,7 +8,7 @@ from raftflow.cluster.why import gather
 from raftflow.cluster.why.leader import links_of_leader
 from raftflow.cluster.why.log import links_of_log
 from raftflow.cluster.why.model import Answer
-from raftflow.cluster.why.node import links_of_node
+from raftflow.cluster.why.node import is_known, links_of_node
 
 
 async def log(node: NodeServices) -> Answer:
@@ -22,7 +22,7 @@ async def leader(node: NodeServices) -> Answer:
 
 async def one_node(node: NodeServices, node_id: str) -> Answer:
     facts = await gather.cluster_facts(node)
-    if all(each["id"] != node_id for each in facts.nodes):
+    if not is_known(facts, node_id):
         raise ApiError("NODE_NOT_FOUND", f"node {node_id} is no member of this cluster")
     subject = {"kind": "node", "node": node_id}
     return Answer(subject=subject, links=links_of_node(facts, node_id))
