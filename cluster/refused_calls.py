@@ -94,7 +94,8 @@ class RefusedCalls:
     def own(self, namespace: str, target: str) -> list[RefusedCall]:
         """Of this node, the latest first: those about ``target``, and those of which only the
         namespace is known."""
-        since_ms, found = self._now_ms() - KEPT_MS, []
+        since_ms = self._now_ms() - KEPT_MS
+        found: list[RefusedCall] = []
         for call in reversed(self._calls.values()):
             if call.last_ms < since_ms or len(found) == MOST_TOLD:
                 break

@@ -82,6 +82,9 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
     },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
+    "/api/why/run": {"": {"GET": why.RUN}},
+    "/api/why/task": {"": {"GET": why.TASK}},
+    "/api/why/queue": {"": {"GET": why.QUEUE}},
     "/api/why/node": {"": {"GET": why.NODE}},
 }
 

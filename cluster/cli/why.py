@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from raftflow.cluster.cli.client import Client
-from raftflow.cluster.cli.options import client_options
+from raftflow.cluster.cli.options import client_options, run_id_option
 from raftflow.cluster.cli.output import Printer, printable
 
 
@@ -16,6 +16,36 @@ def why() -> None:
 
     Each line is why the one above it is so; the last one is the cause to act on.
     """
+
+
+@why.command()
+@click.argument("workflow_id", metavar="ID")
+@run_id_option
+@client_options
+def run(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
+    """Why the run ID does not go on, or how it ended."""
+    _show(printer, client.get(_path("run", workflow_id), run_id=run_id))
+
+
+@why.command()
+@click.argument("workflow_id", metavar="ID")
+@click.argument("step")
+@run_id_option
+@client_options
+def task(client: Client, printer: Printer, workflow_id: str, step: str, run_id: str) -> None:
+    """Why STEP of the run ID is not done.
+
+    STEP is a step's name, its sequence, or 0 for the workflow task.
+    """
+    _show(printer, client.get(_path("task", workflow_id), step=step, run_id=run_id))
+
+
+@why.command()
+@click.argument("name")
+@client_options
+def queue(client: Client, printer: Printer, name: str) -> None:
+    """Why the tasks of the queue NAME are not taken."""
+    _show(printer, client.get(_path("queue", name)))
 
 
 @why.command()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import RunFacts
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
-from raftflow.cluster.why.task import links_of_failure
+from raftflow.cluster.why.outcome import again, links_of_failure
 from raftflow.cluster.why.words import at, command, quoted, shortened, span
 from raftflow.engine.decide.decision import REPLAY_ERROR_TYPE
 from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus
@@ -32,9 +32,11 @@ def links_of_end(
     if run.error_type == REPLAY_ERROR_TYPE:
         return (end, _replay_error(run))
     step = facts.step
-    if step is None or facts.task is None:
+    if step is None:
         return (end,)
-    failed = links_of_failure(step, facts.task, facts.failed_at)
+    failed = links_of_failure(
+        run, step, facts.now_ms, failed_at=facts.failed_at, refused=facts.refused
+    )
     if facts.child is not None and facts.child.run is not None:
         return (end, failed[0], *links_of_run(facts.child))
     return (end, *failed)
@@ -87,21 +89,13 @@ def _end(facts: RunFacts, run: Run) -> Link:
 def _next(run: Run) -> str:
     key = run.key
     if run.status is RunStatus.CONTINUED_AS_NEW:
-        return f"look at the newest run: {command('why', 'run', key.workflow_id, namespace=key.namespace)}"
+        why = command("why", "run", key.workflow_id, namespace=key.namespace)
+        return f"look at the newest run: {why}"
     if run.status is RunStatus.TIMED_OUT:
-        return f"start it again with more time: {_again(run, '--execution-timeout', '1h')}"
+        return f"start it again with more time: {again(run, '--execution-timeout', '1h')}"
     if run.status is RunStatus.FAILED:
-        return f"repair what the error names, then start it again: {_again(run)}"
+        return f"repair what the error names, then start it again: {again(run)}"
     return ""
-
-
-def _again(run: Run, *options: str) -> str:
-    reuse = ("--id-reuse-policy", "ALLOW_DUPLICATE_FAILED_ONLY")
-    key = run.key
-    return command(
-        *("workflow", "start", run.workflow_type, "--id", key.workflow_id, *reuse, *options),
-        namespace=key.namespace,
-    )
 
 
 def _replay_error(run: Run) -> Link:
@@ -110,5 +104,5 @@ def _replay_error(run: Run) -> Link:
         severity=Severity.PROBLEM,
         says=f"Its worker could not replay the workflow code: {shortened(run.error)}.",
         evidence={"error": run.error, "error_type": run.error_type},
-        next=f"repair the workflow code, then start it again: {_again(run)}",
+        next=f"repair the workflow code, then start it again: {again(run)}",
     )

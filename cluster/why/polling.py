@@ -9,7 +9,7 @@ from raftflow.cluster.refused_calls import RefusedCall
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
 from raftflow.cluster.why.refused import link_of_refused
-from raftflow.cluster.why.words import at, count, names, quoted, span
+from raftflow.cluster.why.words import at, count, names, quoted
 from raftflow.cluster.work_facts import ACTIVITY, ANY_TYPE, Holding, Poller, QueueFacts, Work
 
 # A worker that finishes one task and asks for the next is away for no longer.
@@ -105,11 +105,11 @@ def _busy(wait: Wait, busy: Sequence[Holding]) -> Link:
     held = sum(each.leases for each in busy)
     ahead = wait.queue_facts
     queued = 0 if ahead is None else ahead.queued
+    who = [f"{quoted(each.worker)} has {count(each.leases, 'task')}" for each in busy]
     return Link(
         cause=Cause.WORKERS_BUSY,
         severity=Severity.WAITING,
-        says=f"All workers of queue {quoted(wait.queue)} are at work:"
-        f" {names(f'{quoted(each.worker)} has {count(each.leases, "task")}' for each in busy)},"
+        says=f"All workers of queue {quoted(wait.queue)} are at work: {names(who)},"
         f" and {count(queued, 'task waits', 'tasks wait')}.",
         evidence={
             **_place(wait),

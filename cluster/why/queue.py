@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import QueueFacts
-from raftflow.cluster.why.leader import links_of_leader
+from raftflow.cluster.why.leaderless import links_without_leader
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
 from raftflow.cluster.why.polling import Wait, links_of_wait
 from raftflow.cluster.why.words import count, names, quoted, span
@@ -23,7 +23,7 @@ def links_of_queue(facts: QueueFacts) -> tuple[Link, ...]:
     pollers = _pollers(facts)
     if facts.leaderless is not None:
         seen = _unknown(facts, pollers)
-        return (seen, *links_of_leader(facts.leaderless))
+        return (seen, *links_without_leader(facts.leaderless))
     if not backlogs:
         return (_nothing_queued(facts, pollers),)
     chains = [links_of_wait(wait) for each in backlogs for wait in _waits(facts, each)]

@@ -40,8 +40,8 @@ def link_of_refused(call: RefusedCall, now_ms: int) -> Link:
     return Link(
         cause=_CAUSES.get(call.reason, Cause.CALL_REFUSED),
         severity=Severity.PROBLEM,
-        says=f"{call.operation}{about} was refused by {call.node}{often} {at(call.last_ms, now_ms)}:"
-        f" {call.message}.",
+        says=f"{call.operation}{about} was refused by {call.node}{often}"
+        f" {at(call.last_ms, now_ms)}: {call.message}.",
         evidence={
             "operation": call.operation,
             "reason": call.reason,

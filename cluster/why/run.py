@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
+from raftflow.cluster.why.attempt import links_of_task
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.ended import links_of_end
 from raftflow.cluster.why.facts import RunFacts
-from raftflow.cluster.why.leader import links_of_leader
+from raftflow.cluster.why.leaderless import links_without_leader
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
 from raftflow.cluster.why.refused import link_of_refused, newest
 from raftflow.cluster.why.standing import links_of_standing
-from raftflow.cluster.why.task import described, links_of_task, of_step
+from raftflow.cluster.why.steps import awaited, described, of_step
 from raftflow.cluster.why.words import at, command, count, names, quoted, span
 from raftflow.engine.outbox import pending_start
 from raftflow.engine.state import (
@@ -49,7 +50,7 @@ def links_of_run(facts: RunFacts) -> tuple[Link, ...]:
         return links_of_standing(facts, run)
     seen = _waits(facts, run)
     if facts.leaderless is not None:
-        return (seen, *links_of_leader(facts.leaderless))
+        return (seen, *links_without_leader(facts.leaderless))
     return (seen, *links_of_wait_for(facts))
 
 
@@ -123,7 +124,7 @@ def _missing(facts: RunFacts) -> tuple[Link, ...]:
         " been deleted, or never been started",
     )
     if facts.leaderless is not None:
-        return (absent, *links_of_leader(facts.leaderless))
+        return (absent, *links_without_leader(facts.leaderless))
     if facts.elsewhere:
         return (absent, _elsewhere(facts))
     return (absent,) if start is None else (absent, link_of_refused(start, facts.now_ms))
@@ -146,10 +147,10 @@ def _elsewhere(facts: RunFacts) -> Link:
 
 def _waits(facts: RunFacts, run: Run) -> Link:
     steps = list(open_steps(run))
-    awaited = [_awaited(step) for step in steps[:_SHOWN]]
+    waits = [awaited(step) for step in steps[:_SHOWN]]
     if run.decision.state is not TaskState.NONE:
-        awaited.insert(0, {"kind": "WORKFLOW_TASK", "task": run.decision.state.name})
-    what = [str(each.get("step") or "its workflow task") for each in awaited]
+        waits.insert(0, {"kind": "WORKFLOW_TASK", "task": run.decision.state.name})
+    what = [str(each.get("step") or "its workflow task") for each in waits]
     number = len(steps) + (run.decision.state is not TaskState.NONE)
     evidence: dict[str, Fact] = {
         "workflow_id": run.key.workflow_id,
@@ -159,11 +160,11 @@ def _waits(facts: RunFacts, run: Run) -> Link:
         "status": run.status.name,
         "history_length": run.history_length,
         "updated_at": Moment(run.updated_ms),
-        "waits_for": tuple(awaited),
+        "waits_for": tuple(waits),
     }
     says = (
         f"{run.workflow_type} {quoted(run.key.workflow_id)} is {run.status.name} and waits for"
-        f" {names(what) if number <= len(awaited) else count(number, 'thing')}; it last moved"
+        f" {names(what) if number <= len(waits) else count(number, 'thing')}; it last moved"
         f" {span(max(0, facts.now_ms - run.updated_ms))} ago"
     )
     if run.cancel_requested_event_id:
@@ -176,25 +177,6 @@ def _waits(facts: RunFacts, run: Run) -> Link:
     return Link(
         cause=Cause.RUN_WAITS, severity=Severity.WAITING, says=f"{says}.", evidence=evidence
     )
-
-
-def _awaited(step: Step) -> dict[str, Fact]:
-    fields: dict[str, Fact] = {
-        "kind": step.kind.name,
-        "step": step.name,
-        "sequence": step.sequence,
-    }
-    if step.kind is StepKind.ACTIVITY:
-        fields["task"] = step.task.state.name
-    if step.kind is StepKind.TIMER:
-        fields["due_at"] = Moment(step.fire_at_ms)
-    if step.kind is StepKind.SIGNAL:
-        fields["signal"] = step.signal_name
-    if step.kind is StepKind.CHILD:
-        fields["child"] = step.workflow_id
-    if step.arrived:
-        fields["arrived"] = True
-    return fields
 
 
 def _timer(step: Step, now_ms: int) -> Link:
@@ -221,7 +203,7 @@ def _signal(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
         "workflow", "signal", run.key.workflow_id, step.signal_name, "--payload", "TEXT",
         namespace=run.key.namespace, run_id=facts.run_id,
     )  # fmt: skip
-    awaited = Link(
+    waits = Link(
         cause=Cause.SIGNAL_AWAITED,
         severity=Severity.WAITING,
         says=f"{described(step)} waits for the signal {quoted(step.signal_name)} since"
@@ -235,11 +217,11 @@ def _signal(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
     )
     refusal = newest(facts.refused, "SignalWorkflow")
     if others:
-        return (awaited, _other_names(step, others, send))
-    return (awaited,) if refusal is None else (awaited, link_of_refused(refusal, facts.now_ms))
+        return (waits, _other_names(step, others, send))
+    return (waits,) if refusal is None else (waits, link_of_refused(refusal, facts.now_ms))
 
 
-def _untaken(signals: Sequence[Signal]) -> dict[str, int]:
+def _untaken(signals: Iterable[Signal]) -> dict[str, int]:
     found: dict[str, int] = {}
     for signal in signals:
         found[signal.name] = found.get(signal.name, 0) + 1
@@ -264,7 +246,7 @@ def _other_names(step: Step, others: dict[str, int], send: str) -> Link:
 def _child(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
     child = facts.child.run if facts.child is not None else None
     starting = not step.run_id and pending_start(run, step.sequence) > 0
-    awaited = Link(
+    waits = Link(
         cause=Cause.CHILD_AWAITED,
         severity=Severity.WAITING,
         says=f"{described(step)} waits for its child {step.workflow_type}"
@@ -277,10 +259,10 @@ def _child(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
         },
     )
     if starting:
-        return (awaited, _not_started(step, facts.now_ms))
+        return (waits, _not_started(step, facts.now_ms))
     if facts.child is None or child is None:
-        return (awaited,)
-    return (awaited, *links_of_run(facts.child))
+        return (waits,)
+    return (waits, *links_of_run(facts.child))
 
 
 def _not_started(step: Step, now_ms: int) -> Link:

@@ -1,369 +1,83 @@
-"""Why a step, or the run's workflow task, is not done."""
+"""Why one step of a run, or its workflow task, is not done."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from raftflow.cluster.why import refused
 from raftflow.cluster.why.causes import Cause
-from raftflow.cluster.why.facts import TaskFacts
-from raftflow.cluster.why.model import Fact, Link, Moment, Severity
-from raftflow.cluster.why.polling import Wait, links_of_wait
-from raftflow.cluster.why.words import at, command, count, quoted, shortened, span
-from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
-from raftflow.engine.decide.lease import LEASE_EXPIRED_TYPE_ERROR
-from raftflow.engine.state import Step, StepKind, StepStatus, Task, TaskState
+from raftflow.cluster.why.facts import RunFacts
+from raftflow.cluster.why.leaderless import links_without_leader
+from raftflow.cluster.why.model import Link, Severity
+from raftflow.cluster.why.outcome import link_of_result, links_of_failure
+from raftflow.cluster.why.run import links_of_run, links_of_wait_for
+from raftflow.cluster.why.steps import described, of_step
+from raftflow.cluster.why.words import command, names, quoted
+from raftflow.engine.state import Run, Step, StepStatus, TaskState
 
-# Other types of the failures that the engine makes.
-_TIMEOUTS = frozenset({"StartToCloseTimeout", "ScheduleToCloseTimeout", "ScheduleToStartTimeout"})
-
-
-def links_of_task(facts: TaskFacts) -> tuple[Link, ...]:
-    """Of a workflow task or an activity that is queued, out with a worker, or pausing."""
-    match _task(facts).state:
-        case TaskState.QUEUED:
-            return (_queued(facts), *links_of_wait(_wait(facts)))
-        case TaskState.LEASED:
-            return _leased(facts)
-        case TaskState.BACKOFF:
-            return _backing_off(facts)
-    return ()
+# What stands for the run's own task where a step is asked for.
+WORKFLOW_TASK = ("0", "workflow-task")
+_SHOWN = 20
 
 
-def links_of_result(facts: TaskFacts, failed_at: dict[str, str]) -> tuple[Link, ...]:
-    """Of a step that has its result."""
-    step = facts.step
-    assert step is not None
-    if step.status is StepStatus.FAILED:
-        return links_of_failure(step, facts, failed_at)
-    word = "completed" if step.status is StepStatus.COMPLETED else "was cancelled"
-    return (
-        Link(
-            cause=Cause.STEP_DONE,
-            severity=Severity.OK,
-            says=f"{described(step)} {word} {at(step.resolved_ms, facts.now_ms)}.",
-            evidence={
-                **of_step(step),
-                "status": step.status.name,
-                "resolved_at": Moment(step.resolved_ms),
-            },
-        ),
-    )
-
-
-def links_of_failure(step: Step, facts: TaskFacts, failed_at: dict[str, str]) -> tuple[Link, ...]:
-    """Of a step that failed for good. ``failed_at``: on which worker and node the last attempt."""
-    tried = f" after {count(step.attempts, 'attempt')}" if step.attempts else ""
-    on = f" on {quoted(failed_at['worker'])}" if failed_at.get("worker") else ""
-    failed = Link(
-        cause=Cause.STEP_FAILED,
-        severity=Severity.PROBLEM,
-        says=f"{described(step)} failed{tried}{on}, {at(step.resolved_ms, facts.now_ms)}:"
-        f" {shortened(step.error)}.",
-        evidence={
-            **of_step(step),
-            "error": step.error,
-            "error_type": step.error_type,
-            "non_retryable": step.non_retryable,
-            "resolved_at": Moment(step.resolved_ms),
-            **failed_at,
-        },
-        next=f"repair what the error names; if the run is to be made again: {_again(facts)}",
-    )
-    return (failed, *_of_engine(step, step.error_type, facts))
-
-
-def described(step: Step) -> str:
-    kind = step.kind.name.lower()
-    return f"{kind.capitalize()} {quoted(step.name)} (step {step.sequence})"
-
-
-def of_step(step: Step) -> dict[str, Fact]:
-    fields: dict[str, Fact] = {
-        "step": step.name,
-        "sequence": step.sequence,
-        "kind": step.kind.name,
-    }
-    if step.kind is StepKind.ACTIVITY:
-        fields |= {"attempts": step.attempts, "max_attempts": step.retry.max_attempts}
-    return fields
-
-
-def _again(facts: TaskFacts) -> str:
-    key = facts.run.key
-    return command(
-        *("workflow", "start", facts.run.workflow_type, "--id", key.workflow_id),
-        *("--id-reuse-policy", "ALLOW_DUPLICATE_FAILED_ONLY"),
-        namespace=key.namespace,
-    )
-
-
-def _task(facts: TaskFacts) -> Task:
-    return facts.run.decision if facts.step is None else facts.step.task
-
-
-def _what(facts: TaskFacts) -> str:
-    return "The workflow task" if facts.step is None else described(facts.step)
-
-
-def _of(facts: TaskFacts) -> dict[str, Fact]:
-    if facts.step is not None:
-        return of_step(facts.step)
-    return {"kind": "WORKFLOW_TASK", "workflow_type": facts.run.workflow_type}
-
-
-def _wait(facts: TaskFacts) -> Wait:
+def links_of_step(facts: RunFacts, asked: str) -> tuple[Link, ...]:
+    """``facts.step`` is the step that was ``asked`` for, None where there is none such."""
     run, step = facts.run, facts.step
-    return Wait(
-        kind=WORKFLOW if step is None else ACTIVITY,
-        namespace=run.key.namespace,
-        queue=run.task_queue if step is None else step.task_queue,
-        name=run.workflow_type if step is None else step.name,
-        waited_ms=max(0, facts.now_ms - _since_ms(facts)),
-        now_ms=facts.now_ms,
-        work=facts.work,
-        around=facts.around,
-        refused=facts.refused,
-    )
-
-
-def _since_ms(facts: TaskFacts) -> int:
-    """It waits at least since then."""
-    step, task = facts.step, _task(facts)
+    if run is None:
+        return links_of_run(facts)
     if step is None:
-        return facts.run.updated_ms
-    return max(step.scheduled_ms, task.leased_ms, task.backoff_until_ms)
+        if asked not in WORKFLOW_TASK or run.decision.state is TaskState.NONE or not run.open:
+            return (_no_such_step(run, asked),)
+    elif step.status is StepStatus.FAILED:
+        failed = links_of_failure(
+            run, step, facts.now_ms, failed_at=facts.failed_at, refused=facts.refused
+        )
+        child = facts.child
+        return (failed[0], *links_of_run(child)) if child is not None and child.run else failed
+    elif step.status is not StepStatus.SCHEDULED:
+        return (link_of_result(step, facts.now_ms),)
+    elif step.arrived:
+        return (_arrived(step, run),)
+    links = links_of_wait_for(facts)
+    return (links[0], *links_without_leader(facts.leaderless)) if facts.leaderless else links
 
 
-def _queued(facts: TaskFacts) -> Link:
-    wait, step = _wait(facts), facts.step
-    says = f"{_what(facts)} is queued on {quoted(wait.queue)} for {span(wait.waited_ms)}"
-    evidence: dict[str, Fact] = {**_of(facts), "queue": wait.queue, "waited_ms": wait.waited_ms}
-    if step is not None and step.last_error:
-        says += f", after {count(step.attempts, 'failed attempt')}: {shortened(step.last_error)}"
-        evidence["last_error"] = step.last_error
-    if step is not None and step.schedule_to_start_timeout_ms:
-        fails_ms = step.scheduled_ms + step.schedule_to_start_timeout_ms
-        says += f"; it fails if no worker takes it until {at(fails_ms, facts.now_ms)}"
-        evidence["fails_at"] = Moment(fails_ms)
-    return Link(
-        cause=Cause.TASK_QUEUED,
-        severity=Severity.WAITING,
-        says=says + ".",
-        evidence=evidence,
-    )
+def asked_step(run: Run, asked: str) -> Step | None:
+    """By its sequence, or by its name: of several the open one, else the last."""
+    if asked.isascii() and asked.isdigit() and len(asked) < 10:
+        sequence = int(asked)
+        return run.steps[sequence - 1] if 0 < sequence <= len(run.steps) else None
+    named = [step for step in run.steps if step.name == asked]
+    known = [step for step in named if step.status is StepStatus.SCHEDULED] or named
+    return known[-1] if known else None
 
 
-# ---- out with a worker --------------------------------------------------------------------------
-
-
-def _leased(facts: TaskFacts) -> tuple[Link, ...]:
-    task, lease, now_ms = _task(facts), facts.lease, facts.now_ms
-    ends_ms = now_ms + lease.left_ms if lease else task.leased_ms + task.duration_ms
-    silent_ms = lease.silent_ms if lease else max(0, now_ms - task.leased_ms)
-    worker = quoted(task.worker_id) if task.worker_id else "a worker without a name"
-    # Half a lease without a sign: ours beat three times in one.
-    is_silent = silent_ms * 2 > task.duration_ms
-    evidence: dict[str, Fact] = {
-        **_of(facts),
-        "worker": task.worker_id,
-        "node": task.node,
-        "attempt": task.attempt,
-        "leased_at": Moment(task.leased_ms),
-        "lease_ms": task.duration_ms,
-        "until": Moment(ends_ms),
-        "silent_ms": silent_ms,
-    }
-    if facts.lease_untold:
-        evidence["not_heard"] = facts.lease_untold
-    held = Link(
-        cause=Cause.LEASE_HELD,
-        severity=Severity.WAITING,
-        says=f"{_what(facts)} is with worker {worker} since {at(task.leased_ms, now_ms)}"
-        f"{_tries(facts)}; its lease runs until {at(ends_ms, now_ms)}.",
-        evidence=evidence,
-        next="" if is_silent else _while_held(facts, ends_ms),
-    )
-    turned_away = _refused_completion(facts)
-    if turned_away is not None:
-        return (held, turned_away)
-    return (held, _silent(facts, worker, silent_ms, ends_ms)) if is_silent else (held,)
-
-
-def _tries(facts: TaskFacts) -> str:
-    task, step = _task(facts), facts.step
-    if task.attempt < 2:
-        return ""
-    if step is None:
-        return f", the {task.attempt - 1} before it having brought no answer in time"
-    most = step.retry.max_attempts
-    return f" (attempt {task.attempt}{f' of {most}' if most else ''})"
-
-
-def _while_held(facts: TaskFacts, ends_ms: int) -> str:
-    if facts.step is None:
-        return "wait: it is offered again if the worker does not answer until then"
-    return "wait: the worker is at work, and renews its lease as long as it is"
-
-
-def _silent(facts: TaskFacts, worker: str, silent_ms: int, ends_ms: int) -> Link:
-    step = facts.step
-    if step is None:
-        then = "it is offered again to another"
-    elif step.retry.max_attempts and step.attempts >= step.retry.max_attempts:
-        then = "the step fails, as this was its last attempt"
+def _no_such_step(run: Run, asked: str) -> Link:
+    known = list(dict.fromkeys(step.name for step in reversed(run.steps)))
+    has = f"its steps so far are {names(map(quoted, known))}" if known else "it has none so far"
+    if asked in WORKFLOW_TASK:
+        says = f"The workflow task of {quoted(run.key.workflow_id)} is not wanted now"
     else:
-        then = "the next attempt begins as its retry policy says"
-    signs = "heartbeat" if step is not None else "answer"
+        says = f"{quoted(run.key.workflow_id)} has no step {quoted(asked)}: {has}"
+    why = command("why", "run", run.key.workflow_id, namespace=run.key.namespace)
     return Link(
-        cause=Cause.WORKER_SILENT,
+        cause=Cause.NO_SUCH_STEP,
         severity=Severity.PROBLEM,
-        says=f"Worker {worker} has sent no {signs} for {span(silent_ms)}: it is frozen, cut off,"
-        f" dead, or its code sends none. At {at(ends_ms, facts.now_ms)} {then}.",
+        says=f"{says}.",
         evidence={
-            "worker": _task(facts).worker_id,
-            "node": _task(facts).node,
-            "silent_ms": silent_ms,
-            "until": Moment(ends_ms),
+            "workflow_id": run.key.workflow_id,
+            "run_id": run.key.run_id,
+            "asked": asked,
+            "steps": tuple(known[:_SHOWN]),
         },
-        next=f"look at worker {worker} (is it alive, what does it do?) and start it again; or wait"
-        f" until {at(ends_ms, facts.now_ms)}",
+        next=f"see where the run is: {why}",
     )
 
 
-# ---- after a failed attempt ---------------------------------------------------------------------
-
-
-def _backing_off(facts: TaskFacts) -> tuple[Link, ...]:
-    step, until_ms = facts.step, _task(facts).backoff_until_ms
-    if step is None:
-        return _refused_decision(facts, until_ms)
-    most = step.retry.max_attempts
-    tried = f"attempt {step.attempts}" + (f" of {most}" if most else "")
-    link = Link(
-        cause=Cause.RETRY_BACKOFF,
+def _arrived(step: Step, run: Run) -> Link:
+    return Link(
+        cause=Cause.RESULT_ARRIVED,
         severity=Severity.WAITING,
-        says=f"{described(step)} failed at {tried} ({shortened(step.last_error)}) and is tried"
-        f" again at {at(until_ms, facts.now_ms)}.",
-        evidence={
-            **of_step(step),
-            "last_error": step.last_error,
-            "until": Moment(until_ms),
-            "pause_ms": max(0, until_ms - facts.now_ms),
-        },
-        next="repair what the error names, or wait: the next attempt begins by itself",
+        says=f"{described(step)} has its result, which joins the history when the workflow task"
+        f" that is out has ended.",
+        evidence={**of_step(step), "arrivals": len(run.arrivals)},
+        next=f"wait, or see why that task takes long: "
+        f"{command('why', 'task', run.key.workflow_id, '0', namespace=run.key.namespace)}",
     )
-    kind = LEASE_EXPIRED_TYPE if step.last_error == LEASE_EXPIRED_TYPE_ERROR else ""
-    return (link, *_of_engine(step, kind, facts))
-
-
-def _refused_decision(facts: TaskFacts, until_ms: int) -> tuple[Link, ...]:
-    run = facts.run
-    text = run.decision_refusal or "its release did not note why"
-    gated = "feature level" in text
-    too_large = ", the limit is " in text
-    cause = (
-        Cause.VERSION_GATE
-        if gated
-        else Cause.PAYLOAD_REFUSED
-        if too_large
-        else Cause.DECISION_REFUSED
-    )
-    refusal = Link(
-        cause=Cause.DECISION_REFUSED,
-        severity=Severity.PROBLEM,
-        says=f"The worker's answer to the workflow task was refused"
-        f" {count(run.decision_failures, 'time')} in a row: {shortened(text)}. It is offered again"
-        f" at {at(until_ms, facts.now_ms)}.",
-        evidence={
-            "refusal": text,
-            "refusals": run.decision_failures,
-            "until": Moment(until_ms),
-            "workflow_type": run.workflow_type,
-        },
-        next="" if cause is not Cause.DECISION_REFUSED else _REPAIR_WORKER,
-    )
-    if cause is Cause.DECISION_REFUSED:
-        return (refusal,)
-    why = Link(
-        cause=cause,
-        severity=Severity.PROBLEM,
-        says=_WHY_REFUSED[cause],
-        evidence={"refusal": text},
-        next=_THEN[cause],
-    )
-    return (refusal, why)
-
-
-_REPAIR_WORKER = (
-    "repair or upgrade the worker: it sends what this cluster does not take. The task is offered"
-    " again by itself"
-)
-_WHY_REFUSED = {
-    Cause.VERSION_GATE: "A node of an older release holds back what the workflow asks for.",
-    Cause.PAYLOAD_REFUSED: "What the workflow code sends is larger than the cluster allows.",
-}
-_THEN = {
-    Cause.VERSION_GATE: "upgrade the nodes that the refusal names (`raftflow cluster status` shows"
-    " the level of each); the task is offered again by itself",
-    Cause.PAYLOAD_REFUSED: "keep large data elsewhere and pass its address, or raise the limit on"
-    " all nodes (limits in docs/operating.md); the task is offered again by itself",
-}
-
-
-def _of_engine(step: Step, error_type: str, facts: TaskFacts) -> tuple[Link, ...]:
-    """Why an attempt ended that no worker ended."""
-    late = _refused_completion(facts)
-    if late is not None:
-        return (late,)
-    if error_type == LEASE_EXPIRED_TYPE:
-        return (
-            Link(
-                cause=Cause.LEASE_EXPIRED,
-                severity=Severity.PROBLEM,
-                says="Its worker sent neither a result nor a heartbeat until the lease ran out: it"
-                " was frozen, cut off, killed, or its code sends no heartbeats.",
-                evidence={**of_step(step), "error_type": error_type},
-                next="look at that worker; see that it sends heartbeats while it works (our SDKs"
-                " do)",
-            ),
-        )
-    if error_type in _TIMEOUTS:
-        return (
-            Link(
-                cause=Cause.STEP_TIMED_OUT,
-                severity=Severity.PROBLEM,
-                says=f"It took longer than its {error_type} allows.",
-                evidence={
-                    **of_step(step),
-                    "error_type": error_type,
-                    "start_to_close_timeout_ms": step.start_to_close_timeout_ms,
-                    "schedule_to_close_timeout_ms": step.schedule_to_close_timeout_ms,
-                    "schedule_to_start_timeout_ms": step.schedule_to_start_timeout_ms,
-                },
-                next="make it faster, start more workers, or give it more time in the workflow"
-                " code",
-            ),
-        )
-    return ()
-
-
-def _refused_completion(facts: TaskFacts) -> Link | None:
-    """A result of this very task that the cluster did not take."""
-    call = refused.newest(_about(facts), "CompleteTask", "CompleteWorkflowTask")
-    return None if call is None else refused.link_of_refused(call, facts.now_ms)
-
-
-def _about(facts: TaskFacts) -> Sequence[refused.RefusedCall]:
-    step = facts.step
-    if step is None:
-        return [each for each in facts.refused if each.operation == "CompleteWorkflowTask"]
-    since_ms = step.scheduled_ms
-    return [
-        each
-        for each in facts.refused
-        if each.operation == "CompleteTask"
-        and each.target == facts.run.key.workflow_id
-        and each.step in (step.name, str(step.sequence))
-        and each.last_ms >= since_ms
-    ]
