@@ -69,7 +69,8 @@ def links_of_wait(wait: Wait) -> tuple[Link, ...]:
     able = wait.able
     gone_ms = wait.now_ms - _BETWEEN_POLLS_MS
     waiting = [each for each in able if each.polls]
-    busy = [each for each in wait.holdings if _may_take(each, able)]
+    unable = {each.worker for each in wait.here} - {each.worker for each in able}
+    busy = [each for each in wait.holdings if each.worker not in unable]
     if waiting:
         return (_polled(wait, waiting),)
     if busy:
@@ -212,11 +213,6 @@ def _elsewhere(wait: Wait) -> tuple[Link, ...]:
 
 def _takes(poller: Poller, name: str) -> bool:
     return ANY_TYPE in poller.types or name in poller.types
-
-
-def _may_take(holding: Holding, able: Sequence[Poller]) -> bool:
-    """A worker that is at work and has not polled within memory may take it, too."""
-    return not able or any(each.worker == holding.worker for each in able)
 
 
 def _workers(pollers: Sequence[Poller]) -> str:

@@ -27,8 +27,15 @@ def links_of_queue(facts: QueueFacts) -> tuple[Link, ...]:
     if not backlogs:
         return (_nothing_queued(facts, pollers),)
     chains = [links_of_wait(wait) for each in backlogs for wait in _waits(facts, each)]
-    worst = min(chains, key=lambda links: links[-1].severity is not Severity.PROBLEM, default=())
+    worst = min(chains, key=_rank, default=())
     return (_backlog(facts, backlogs, pollers), *worst)
+
+
+def _rank(links: tuple[Link, ...]) -> int:
+    """What is polled for goes soon, if anything does."""
+    if links[0].cause is Cause.POLLED:
+        return 2
+    return 0 if links[-1].severity is Severity.PROBLEM else 1
 
 
 def _backlogs(facts: QueueFacts) -> Iterator[Backlog]:

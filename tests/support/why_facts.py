@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from raftflow.cluster.refused_calls import RefusedCall
-from raftflow.cluster.why.facts import RunFacts, TaskFacts
+from raftflow.cluster.why.facts import ClusterFacts, RunFacts, TaskFacts
 from raftflow.cluster.why.model import Link
 from raftflow.cluster.work_facts import ACTIVITY, Holding, Leading, Poller, QueueFacts, Work
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus, Task, TaskState
 
 NOW_MS = 1_750_000_000_000
+LEADERLESS = ClusterFacts(
+    node="n1", leader=None, term=3, nodes=({"id": "n1", "member": "voter", "role": "follower"},)
+)
 KEY = RunKey("default", "order-1", "r1")
 
 
