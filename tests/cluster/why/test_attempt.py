@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from why_facts import NOW_MS, causes, poller, refused, run, step, task_facts, work
+from why_run_facts import NOW_MS, causes, poller, refused, run, step, task_facts, work
 
 from raftflow.cluster.leader_facts import LeaseFacts
 from raftflow.cluster.why.attempt import links_of_task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from why_facts import NOW_MS, causes, run, run_facts, step
+from why_run_facts import NOW_MS, causes, run, run_facts, step
 
 from raftflow.cluster.why.ended import failing_step
 from raftflow.cluster.why.run import links_of_run

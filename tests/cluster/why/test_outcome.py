@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from why_facts import NOW_MS, causes, refused, run, step
+from why_run_facts import NOW_MS, causes, refused, run, step
 
 from raftflow.cluster.why.outcome import link_of_result, links_of_failure
 from raftflow.engine.state import RunStatus, Step, StepStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from why_facts import NOW_MS, backlog, causes, holding, poller, refused, work
+from why_run_facts import NOW_MS, backlog, causes, holding, poller, refused, work
 
 from raftflow.cluster.why.model import Severity
 from raftflow.cluster.why.polling import Wait, links_of_wait

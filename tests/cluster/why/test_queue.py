@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from why_facts import LEADERLESS, NOW_MS, backlog, causes, poller, work
+from why_run_facts import LEADERLESS, NOW_MS, backlog, causes, poller, work
 
 from raftflow.cluster.why.facts import QueueFacts
 from raftflow.cluster.why.queue import links_of_queue

@@ -1,7 +1,7 @@
 """What a refusal means, and what makes room."""
 
 import pytest
-from why_facts import NOW_MS, refused
+from why_run_facts import NOW_MS, refused
 
 from raftflow.cluster.why.refused import REASONS, link_of_refused, newest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from why_facts import (
+from why_run_facts import (
     LEADERLESS,
     NOW_MS,
     causes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from why_facts import NOW_MS, causes, run, run_facts, step
+from why_run_facts import NOW_MS, causes, run, run_facts, step
 
 from raftflow.cluster.why.model import Moment
 from raftflow.cluster.why.run import links_of_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from why_facts import LEADERLESS, NOW_MS, causes, run, run_facts, step, task_facts
+from why_run_facts import LEADERLESS, NOW_MS, causes, run, run_facts, step, task_facts
 
 from raftflow.cluster.why.task import asked_step, links_of_step
 from raftflow.engine.state import RunStatus, StepKind, StepStatus, Task, TaskState
