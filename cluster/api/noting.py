@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftflow.cluster.api.services import NodeServices
-from raftflow.cluster.api.status import of_exception
+from raftflow.cluster.api.status import ApiError, of_exception
 from raftflow.cluster.why.refused import REASONS
 
 
@@ -41,11 +41,11 @@ def noting(node: NodeServices, operation: str, namespace: str, target: str = "")
     except Exception as problem:
         error = of_exception(problem)
         if error is not None and error.reason in REASONS:
-            _note(node, operation, call, error.reason, error.message)
+            _note(node, operation, call, error)
         raise
 
 
-def _note(node: NodeServices, operation: str, call: Noted, reason: str, message: str) -> None:
+def _note(node: NodeServices, operation: str, call: Noted, error: ApiError) -> None:
     if call.namespace not in node.replica.catalog.namespaces:
         return
     given = call.given()
@@ -56,6 +56,8 @@ def _note(node: NodeServices, operation: str, call: Noted, reason: str, message:
         namespace=call.namespace,
         target=target if isinstance(target, str) else "",
         step=str(step) if isinstance(step, str | int) else "",
-        reason=reason,
-        message=message,
+        reason=error.reason,
+        message=error.message,
+        limit=error.details.get("limit", ""),
+        value=error.details.get("value", 0),
     )
