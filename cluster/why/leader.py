@@ -309,6 +309,6 @@ _OBJECTIONS = {
     Objection.HEARS_LEADER: "{voter} hears a leader that {candidate} does not hear",
     Objection.VOTED: "{voter} has voted for {other} in this term, not for {candidate}",
     Objection.ABSTAINS: "{voter} abstains, since it lost what it had acknowledged",
-    Objection.OTHER_DISK: "{voter} knows {candidate} by another disk: it must learn before it leads",
+    Objection.OTHER_DISK: "{voter} knows {candidate} by another disk: it has to learn anew",
     Objection.STRANGER: "{candidate} is no member, as far as {voter} knows",
 }

@@ -87,6 +87,10 @@ class Picture:
                 self.told[other]["peers"][name] = {"connected": True, "for_ms": 600_000}
                 self.told[name]["peers"][other] = {"connected": True, "for_ms": 600_000}
 
+    def free(self, name: str, free_bytes: int) -> None:
+        self.rows[name]["disk_free_bytes"] = free_bytes
+        self.told[name]["disk"]["free_bytes"] = free_bytes
+
     def lost(self, by: str, name: str, trouble: str, **more: Any) -> None:
         """``by`` has no connection with it."""
         seen = {"connected": False, "for_ms": 42_000, "trouble": trouble, "detail": "", **more}

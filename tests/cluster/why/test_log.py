@@ -105,8 +105,8 @@ def test_checkpoints_that_do_not_end() -> None:
 
 def test_the_disk_with_the_least_room() -> None:
     picture = Picture()
-    picture.rows["n2"]["disk_free_bytes"] = 300 << 20
-    picture.rows["n3"]["disk_free_bytes"] = 100 << 20
+    picture.free("n2", 300 << 20)
+    picture.free("n3", 100 << 20)
     [link] = links_of_log(picture.facts)
     assert link.cause is Cause.DISK_NEARLY_FULL
     assert link.evidence["node"] == "n3"

@@ -54,8 +54,6 @@ def test_what_is_not_known_is_not_wrong() -> None:
         ),
         ({"certificates": {"peer": DAY_S}}, Cause.CERTIFICATE_EXPIRES, Severity.PROBLEM),
         ({"certificates": {"peer": -5}}, Cause.CERTIFICATE_EXPIRED, Severity.PROBLEM),
-        ({"disk_free_bytes": 1_000 * MIB}, Cause.DISK_NEARLY_FULL, Severity.WAITING),
-        ({"disk_free_bytes": 100 * MIB}, Cause.DISK_NEARLY_FULL, Severity.PROBLEM),
         ({"feature_level": 3, "version": "0.3.0"}, Cause.VERSION_GATE, Severity.WAITING),
     ],
 )
@@ -65,9 +63,21 @@ def test_each_is_named(row: dict[str, Any], cause: Cause, severity: Severity | N
     assert link.severity is (severity or Severity.WAITING)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_disk_with_little_room(told: bool) -> None:
+    for free, severity in ((1_000 * MIB, Severity.WAITING), (100 * MIB, Severity.PROBLEM)):
+        picture = Picture()
+        picture.free("n2", free)
+        if not told:  # of a release before 0.5 the row is all there is
+            del picture.told["n2"]
+        [link] = found(picture)
+        assert (link.cause, link.severity) == (Cause.DISK_NEARLY_FULL, severity)
+        assert link.evidence["free_bytes"] == free
+
+
 def test_the_forecast_of_a_disk() -> None:
     picture = Picture()
-    picture.rows["n2"]["disk_free_bytes"] = 4_000 * MIB
+    picture.free("n2", 4_000 * MIB)
     picture.told["n2"]["disk"] |= {
         "growth": {
             **{"over_ms": 600_000, "used_bytes": 400 * MIB, "full_in_ms": 6_000_000},
@@ -99,7 +109,8 @@ def test_a_dispute_that_nobody_could_settle() -> None:
 
 def test_problems_come_first() -> None:
     picture = Picture()
-    picture.rows["n2"] |= {"disk_free_bytes": 1_000 * MIB, "loop_lag_ms": 500.0}
+    picture.rows["n2"]["loop_lag_ms"] = 500.0
+    picture.free("n2", 1_000 * MIB)
     assert causes(found(picture)) == [Cause.LOOP_LAG, Cause.DISK_NEARLY_FULL]
 
 
