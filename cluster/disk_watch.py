@@ -105,6 +105,10 @@ class DiskWatch:
                 self._metrics.data_bytes.labels(part).set(size)
             await asyncio.sleep(self._period_s)
 
+    def latest(self) -> DiskUse | None:
+        """As it was measured last."""
+        return self._looks[-1][1] if self._looks else None
+
     def look(self) -> tuple[DiskUse, Growth | None] | None:
         """How full it is now, and what has grown in the last half hour; None before the first
         measuring."""

@@ -237,9 +237,5 @@ def _well(members: Members) -> Link:
     says = f"The log is committed up to entry {evidence['commit_index']}, and all nodes are close."
     if log:
         evidence |= {name: log[name] for name in ("first_index", "last_index", "tail_entries")}
-        says += (
-            f" {leader.id} keeps it from entry {log['first_index']} on: the newest"
-            f" {log['tail_entries']:,} that are in its state, for followers that come back, and the"
-            " rest of the file that these begin in."
-        )
+        says += f" {leader.id} keeps it from entry {log['first_index']} on."
     return Link(cause=Cause.LOG_WELL, severity=Severity.OK, says=says, evidence=evidence)

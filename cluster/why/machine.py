@@ -67,10 +67,10 @@ def late_loop(_members: Members, node: Member) -> Link | None:
 
 
 def full_disk(_members: Members, node: Member) -> Link | None:
-    free = node.number("disk_free_bytes")
+    disk = node.of("disk")
+    free = disk.get("free_bytes", node.number("disk_free_bytes"))
     if free is None:
         return None
-    disk = node.of("disk")
     growth = disk.get("growth") or {}
     full_in = growth.get("full_in_ms")
     low = free < DISK_LOW_BYTES or (full_in is not None and full_in < DISK_LOW_MS)

@@ -63,4 +63,6 @@ def _lower(sentence: str) -> str:
     return (head.lower() if head in _OWN_WORDS else head) + space + rest
 
 
-_OWN_WORDS = frozenset({"The", "There", "No", "It", "Its", "Nobody", "All", "This", "A", "An"})
+_OWN_WORDS = frozenset(
+    {"The", "There", "No", "It", "Its", "Nobody", "Nothing", "All", "This", "A", "An", "Of"}
+)
