@@ -7,11 +7,8 @@ needs networks and disks of their own is in test_why_network.py.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shutil
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +18,20 @@ import pytest
 from corrupt import damage_entry, records
 from dev_cluster import HttpError, call, wait_for
 from needs import need
+from why_asking import (
+    Writers,
+    ask,
+    becomes_well,
+    by_cause,
+    by_first,
+    by_last,
+    causes,
+    found_beside,
+    missing,
+    row,
+    told,
+    well,
+)
 
 from raftflow.cluster.store.records import frame, unframe
 from raftflow.proto.raftflow.internal.v1 import state_pb2
@@ -33,11 +44,6 @@ SETTINGS = {
     "RAFTFLOW_STORAGE_LOG_TAIL_ENTRIES": "20",
     "RAFTFLOW_STORAGE_CHECKPOINT_INTERVAL_MS": "200",
 }
-
-Answer = dict[str, Any]
-
-# What a busy machine that runs the tests may truly have beside what a scene brings about.
-AMBIENT = {"slow_fsync", "loop_lag", "disk_nearly_full"}
 
 
 @pytest.fixture(scope="module")
@@ -54,100 +60,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
         cluster.close()
 
 
-def ask(cluster: Loopback, node: str, subject: str) -> Answer:
-    answer: Answer = call(cluster.http(node), "GET", f"/api/why/{subject}", timeout=10)
-    return answer
-
-
-def causes(answer: Answer) -> list[str]:
-    return [link["cause"] for link in answer["links"]]
-
-
-def told(
-    cluster: Loopback, node: str, subject: str, *expected: str, timeout: float = 60.0
-) -> list[dict[str, Any]]:
-    """The links of the answer, once it names these causes, in this order."""
-    last: Answer = {}
-
-    def found() -> bool:
-        nonlocal last
-        with contextlib.suppress(OSError, HttpError):
-            last = ask(cluster, node, subject)
-        return bool(last) and causes(last) == list(expected)
-
-    try:
-        wait_for(f"why {subject} names {expected}", found, timeout=timeout)
-    except AssertionError as error:
-        raise AssertionError(f"{error}; it says {json.dumps(last, indent=1)}") from None
-    assert last["links"][-1]["next"] or last["links"][-1]["severity"] == "ok"
-    links: list[dict[str, Any]] = last["links"]
-    return links
-
-
-def is_well(answer: Answer) -> bool:
-    return causes(answer)[0] in {"node_well", "log_well", *AMBIENT}
-
-
-def well(cluster: Loopback, node: str, *, seen_by: str = "") -> None:
-    becomes_well(cluster, seen_by or node, f"node/{node}")
-
-
-def becomes_well(cluster: Loopback, node: str, subject: str) -> None:
-    last: Answer = {}
-
-    def found() -> bool:
-        nonlocal last
-        with contextlib.suppress(OSError, HttpError):
-            last = ask(cluster, node, subject)
-        return bool(last) and is_well(last)
-
-    try:
-        wait_for(f"{subject} is well", found, timeout=90)
-    except AssertionError as error:
-        raise AssertionError(f"{error}; it says {json.dumps(last, indent=1)}") from None
-
-
-def found_beside(answer: Answer, cause: str) -> dict[str, Any] | None:
-    """The link of this cause, or what is told of it beside the chain."""
-    links: list[dict[str, Any]] = answer["links"]
-    beside = links[0]["evidence"].get("also", [])
-    return next((each for each in (*links, *beside) if each["cause"] == cause), None)
-
-
 def leader_and_followers(cluster: Loopback) -> tuple[str, list[str]]:
     leader = cluster.leader()
     return leader, [each for each in cluster.ids() if each != leader]
-
-
-class Writers:
-    """Starts runs at a node until told to stop."""
-
-    def __init__(
-        self, cluster: Loopback, node: str, *, writers: int = 4, input_bytes: int = 3_000
-    ) -> None:
-        self._address = cluster.http(node)
-        self._input = "x" * input_bytes
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, daemon=True) for _number in range(writers)
-        ]
-
-    def __enter__(self) -> Writers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            body = {"type": "Idle", "input": self._input}
-            with contextlib.suppress(OSError, HttpError, ValueError):
-                call(self._address, "POST", "/api/workflows", body, timeout=5)
-            time.sleep(0.005)
 
 
 def write(cluster: Loopback, node: str, entries: int) -> None:
@@ -233,14 +148,6 @@ def test_no_majority(cluster: Loopback) -> None:
         well(cluster, node, seen_by=asked)
 
 
-def missing(answer: Answer) -> list[dict[str, Any]]:
-    for link in answer["links"]:
-        if link["cause"] == "no_quorum":
-            found: list[dict[str, Any]] = link["evidence"]["missing"]
-            return found
-    return []
-
-
 def test_a_leader_that_was_just_elected_since_the_last_one_died(cluster: Loopback) -> None:
     before, (asked, _) = leader_and_followers(cluster)
     cluster.kill(before)
@@ -280,14 +187,6 @@ def test_a_slow_disk_of_a_follower_and_then_of_all(cluster: Loopback) -> None:
         cluster.controls[each].set("slow_us", 0)
     for each in cluster.ids():
         well(cluster, each)
-
-
-def by_last(answer: Answer, cause: str) -> Answer | None:
-    return answer if answer["links"][-1]["cause"] == cause else None
-
-
-def by_first(answer: Answer, cause: str, *, last: str) -> Answer | None:
-    return by_last(answer, last) if answer["links"][0]["cause"] == cause else None
 
 
 def test_a_clock_that_is_off(cluster: Loopback) -> None:
@@ -366,17 +265,8 @@ def test_a_follower_that_was_away_too_long_fetches_a_copy_which_keeps_the_log(
     wait_for("it has caught up", lambda: not behind(cluster, leader, node))
 
 
-def by_cause(answer: Answer, cause: str) -> dict[str, Any] | None:
-    return next((link for link in answer["links"] if link["cause"] == cause), None)
-
-
 def behind(cluster: Loopback, leader: str, node: str) -> bool:
     return causes(ask(cluster, leader, f"node/{node}"))[0] == "follower_behind"
-
-
-def row(cluster: Loopback, asked: str, node: str) -> dict[str, Any]:
-    nodes = call(cluster.http(asked), "GET", "/api/cluster", timeout=5)["nodes"]
-    return next(each for each in nodes if each["id"] == node)
 
 
 # ---- damage -------------------------------------------------------------------------------------
