@@ -88,8 +88,7 @@ async def test_the_one_that_differs_from_two_stops_and_says_where() -> None:
         assert "runs" in str(error)
         await eventually(lambda: exchanges["a"].disputes and exchanges["c"].disputes)
         for right in "ac":
-            dispute = exchanges[right].last_dispute
-            assert dispute is not None
+            dispute = await eventually(lambda it=exchanges[right]: it.last_dispute)
             assert (dispute.decided, dispute.odd) == (True, ("b",))
 
 
@@ -108,7 +107,7 @@ async def test_nobody_stops_without_a_majority_against_it() -> None:
         nodes["b"].apply(b"other")  # c is down
         await eventually(lambda: exchanges["a"].disputes and exchanges["b"].disputes)
         assert not any(node.errors for node in nodes.values())
-        dispute = exchanges["a"].last_dispute
+        dispute = await eventually(lambda: exchanges["a"].last_dispute)
         assert dispute is not None
         assert (dispute.peer, dispute.decided, dispute.odd) == ("b", False, ())
 
