@@ -79,7 +79,11 @@ def test_a_copy_keeps_the_log() -> None:
     picture = grown(pins=[pin])
     picture.told["n1"]["followers"]["n3"]["mode"] = "snapshot"
     picture.told["n1"]["followers"]["n3"]["match_index"] = 0
-    assert causes(links_of_log(picture.facts))[0] is Cause.FOLLOWER_BEHIND
+    assert causes(links_of_log(picture.facts)) == [
+        Cause.LOG_NOT_COMPACTING,
+        Cause.LOG_PINNED,
+        Cause.SNAPSHOT_UNDER_WAY,
+    ]
     picture = grown(pins=[pin])
     chain = links_of_log(picture.facts)
     assert causes(chain) == [Cause.LOG_NOT_COMPACTING, Cause.LOG_PINNED]

@@ -43,8 +43,10 @@ def test_what_is_not_known_is_not_wrong() -> None:
 @pytest.mark.parametrize(
     ("row", "cause", "severity"),
     [
-        ({"fsync_ms": 250.0}, Cause.SLOW_FSYNC, Severity.PROBLEM),
-        ({"loop_lag_ms": 300.0}, Cause.LOOP_LAG, Severity.PROBLEM),
+        ({"fsync_ms": 250.0}, Cause.SLOW_FSYNC, Severity.WAITING),
+        ({"fsync_ms": 900.0}, Cause.SLOW_FSYNC, Severity.PROBLEM),
+        ({"loop_lag_ms": 300.0}, Cause.LOOP_LAG, Severity.WAITING),
+        ({"loop_lag_ms": 900.0}, Cause.LOOP_LAG, Severity.PROBLEM),
         ({"clock_skew_ms": -400}, Cause.CLOCK_SKEW, Severity.WAITING),
         ({"clock_skew_ms": 5_000}, Cause.CLOCK_SKEW, Severity.PROBLEM),
         (
@@ -91,6 +93,8 @@ def test_the_forecast_of_a_disk() -> None:
         "The disk of n2 has 4,000 MiB left; it lost 400 MiB in the last 10 min, and is full in"
         " 100 min at that rate (most of it is not raftflow's)."
     )
+    picture.told["n2"]["disk"]["growth"]["over_ms"] = 60_000  # too short a look for so long a time
+    assert found(picture) == []
     picture.told["n2"]["disk"]["growth"] |= {"used_bytes": -5, "full_in_ms": None}
     assert found(picture) == []
 
