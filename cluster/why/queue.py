@@ -65,6 +65,7 @@ def _waits(facts: QueueFacts, backlog: Backlog) -> Iterator[Wait]:
             work=facts.work,
             around=facts.around,
             refused=facts.refused,
+            hosted=facts.hosted,
         )
 
 

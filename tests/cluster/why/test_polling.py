@@ -109,3 +109,13 @@ def test_how_many_wait_while_all_are_busy() -> None:
 def test_who_was_not_heard_is_said() -> None:
     (link,) = links_of_wait(wait(work=work(missing={"n3": "not connected"})))
     assert link.evidence["not_heard"] == {"n3": "not connected"}
+
+
+@pytest.mark.parametrize(("name", "chain"), [("Order", ["no_poller"]), ("Hosted", ["polled"])])
+def test_the_nodes_themselves_are_nobodys_workers(name: str, chain: list[str]) -> None:
+    own = work(poller("hosted-1", "Hosted", kind="workflow"))
+    facts = {"kind": "workflow", "name": name, "work": own, "around": own}
+    links = links_of_wait(wait(**facts, hosted=frozenset({"Hosted"})))
+    assert causes(links) == chain
+    if chain == ["no_poller"]:
+        assert links[0].evidence["queues_polled"] == ()
