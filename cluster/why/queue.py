@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import QueueFacts
@@ -39,10 +40,12 @@ def _rank(links: tuple[Link, ...]) -> int:
 
 
 def _backlogs(facts: QueueFacts) -> Iterator[Backlog]:
+    """As many tasks as the leader has just told by name: the other facts may be older."""
     leading = facts.work.leading
     for each in () if leading is None else leading.queues:
         if (each.namespace, each.queue) == (facts.namespace, facts.queue):
-            yield each
+            waiting = facts.waiting.get(each.kind)
+            yield each if waiting is None else replace(each, queued=sum(waiting.values()))
 
 
 def _pollers(facts: QueueFacts) -> list[Poller]:

@@ -65,3 +65,11 @@ def test_a_queue_that_nobody_knows_shows_those_that_are_known() -> None:
 def test_without_a_leader() -> None:
     links = links_of_queue(facts(work=work(poller()), leaderless=LEADERLESS))
     assert causes(links)[:2] == ["queue_waits", "no_leader"]
+
+
+def test_of_two_answers_the_newer_counts() -> None:
+    """Who polls and how much waits is shared among askers for a moment, names are not."""
+    (link,) = links_of_queue(
+        facts(work=work(poller(), queues=[backlog(2)]), waiting={"activity": {}})
+    )
+    assert link.cause == "queue_empty"
