@@ -28,7 +28,8 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, exit_process
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.ending import exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.outcast import Outcast
@@ -56,6 +57,7 @@ from raftflow.cluster.hosted.pool import ReplayPool
 from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.peer_reports import PeerReports
@@ -63,6 +65,7 @@ from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.presence import Presence
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.samples import Samples
 from raftflow.cluster.scrub import Scrub, ScrubSettings
@@ -77,6 +80,7 @@ from raftflow.cluster.tls import (
     tell_clear_ports,
 )
 from raftflow.cluster.tracing import SpanExport
+from raftflow.cluster.why.own import OwnFacts
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
 from raftflow.engine.invariants import wakeup_problem
@@ -310,7 +314,7 @@ class Node:
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         self.figures = Figures(
-            disk=lambda: self.disk.latest,
+            disk=self.disk.latest,
             loop_lag_ms=self.loop_lag_ms,
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
@@ -326,11 +330,24 @@ class Node:
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
+        self.leader_facts = LeaderFacts(
+            consensus=consensus, node_id=config.node_id, leading=self.duties
+        )
+        self.refused = RefusedCalls(consensus=consensus, node_id=config.node_id)
         self.pollers = Pollers(
             consensus=consensus,
             node_id=config.node_id,
             workers=self.dispatch.workers,
             leading=self.duties.standing,
+        )
+        self.own_facts = OwnFacts(
+            config=config,
+            consensus=consensus,
+            replica=self.replica,
+            store=store,
+            proposer=self.proposer,
+            digests=self.digests,
+            disk=self.disk,
         )
 
     def _wire(self) -> None:
@@ -369,6 +386,8 @@ class Node:
             reads=self.reads,
             dispatch=self.dispatch,
             pollers=self.pollers,
+            leader_facts=self.leader_facts,
+            refused=self.refused,
             replica=self.replica,
             store=store,
             consensus=self.consensus,
@@ -397,6 +416,7 @@ class Node:
                 node_id=self.config.node_id,
                 version=version("raftflow"),
             ),
+            told_by_all=self.own_facts.all,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,

@@ -12,7 +12,16 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, cluster, node, queues, runs, steering, tasks
+from raftflow.cluster.api.routes import (
+    access,
+    cluster,
+    node,
+    queues,
+    runs,
+    steering,
+    tasks,
+    why,
+)
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -54,6 +63,8 @@ PATHS: Mapping[str, Methods] = {
     "/api/cluster/transfer": {"POST": cluster.TRANSFER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
+    "/api/why/log": {"GET": why.LOG},
+    "/api/why/leader": {"GET": why.LEADER},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",
@@ -86,6 +97,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "": {"DELETE": node.REMOVE_NODE},
         "snapshot": {"POST": cluster.SNAPSHOT},
     },
+    "/api/why/run": {"": {"GET": why.RUN}},
+    "/api/why/task": {"": {"GET": why.TASK}},
+    "/api/why/queue": {"": {"GET": why.QUEUE}},
+    "/api/why/node": {"": {"GET": why.NODE}},
 }
 
 

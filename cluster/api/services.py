@@ -19,9 +19,11 @@ from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.handover import Handed
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.presence import Presence
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
 from raftflow.cluster.work_facts import Wanted, Work
@@ -239,6 +241,10 @@ class Checks(Protocol):
     def report(self) -> dict[str, Any]: ...
 
 
+async def _nobody() -> Mapping[str, Mapping[str, Any]]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     config: Config
@@ -246,6 +252,8 @@ class NodeServices:
     reads: Reads
     dispatch: Dispatch
     pollers: Pollers
+    leader_facts: LeaderFacts
+    refused: RefusedCalls
     replica: Replica
     store: Store
     consensus: Consensus
@@ -263,6 +271,8 @@ class NodeServices:
     digests: Digests
     checks: Checks
     backups: Backups
+    # What each node says of itself for `why` (cluster/why/own.py), by id, as far as they answer.
+    told_by_all: Callable[[], Awaitable[Mapping[str, Mapping[str, Any]]]] = _nobody
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one
