@@ -45,6 +45,17 @@ def test_one_that_is_away_and_one_that_only_this_node_misses() -> None:
     assert causes(links_of_node(picture.facts, "n3")) == [Cause.NODE_UNREACHABLE, Cause.LINK_DOWN]
 
 
+def test_a_learner_that_is_away_is_a_learner_first() -> None:
+    picture = Picture()
+    picture.add("n4", "learner")
+    picture.away("n4")
+    for leader in ("n1", None):
+        picture.leader = leader
+        chain = links_of_node(picture.facts, "n4")
+        assert causes(chain) == [Cause.LEARNER_WAITS, Cause.PROCESS_DOWN]
+        assert chain[0].evidence["reason"] == "not_connected"
+
+
 def test_one_that_is_connected_and_answers_nothing() -> None:
     picture = Picture()
     picture.silence("n3")
