@@ -13,6 +13,8 @@ ROUTES = "tests/cluster/api/test_json_routes.py"
 COMMAND_LINE = "tests/e2e/test_cli.py"
 WHOLE_NODE = "tests/e2e/test_leader_loss.py"
 STORE = "tests/cluster/store/test_store.py"
+WHY = "tests/cluster/api/routes/test_why.py"
+WHY_OF_RUNS = "tests/cluster/why/test_run.py"
 ENVIRONMENT = "tests/testing/test_environment.py"
 
 ELSEWHERE = {
@@ -74,6 +76,8 @@ ELSEWHERE = {
     "cluster/api/services.py": ROUTES,
     "cluster/api/validation.py": ROUTES,
     "cluster/api/views.py": ROUTES,
+    "cluster/api/handlers/why.py": WHY,
+    "cluster/api/why_view.py": WHY,
     "cluster/cli/dev.py": COMMAND_LINE,
     "cluster/cli/devfile.py": "tests/cluster/cli/test_supervisor.py",
     "cluster/cli/errors.py": COMMAND_LINE,
@@ -87,6 +91,10 @@ ELSEWHERE = {
     "cluster/store/errors.py": STORE,
     "cluster/store/readers.py": STORE,
     "cluster/store/views.py": STORE,
+    "cluster/why/facts.py": WHY_OF_RUNS,
+    "cluster/why/gather.py": "tests/e2e/test_why_runs.py",
+    "cluster/why/leaderless.py": WHY_OF_RUNS,
+    "cluster/why/steps.py": WHY_OF_RUNS,
     "testing/answers.py": "tests/testing/test_faults.py",
     "testing/deployment.py": ENVIRONMENT,
     "testing/fakes.py": ENVIRONMENT,

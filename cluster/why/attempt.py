@@ -55,6 +55,7 @@ def _wait(facts: TaskFacts) -> Wait:
         work=facts.work,
         around=facts.around,
         refused=facts.refused,
+        hosted=facts.hosted,
     )
 
 

@@ -94,6 +94,7 @@ async def queue_facts(
         waiting=waiting,
         untold=untold,
         refused=refused,
+        hosted=node.hosted_types,
         leaderless=leaderless,
     )
 
@@ -187,6 +188,7 @@ class _Asked:
             lease=lease,
             lease_untold=untold,
             refused=facts.refused,
+            hosted=node.hosted_types,
         )
 
     async def _child(self, parent: Run, step: Step) -> RunFacts | None:

@@ -23,7 +23,8 @@ _SHOWN = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Tasks of one name that wait in one queue. ``work`` is of this queue, ``around`` of all that
-    the asker may see."""
+    the asker may see. ``hosted``: types that the nodes themselves poll for, which nobody means who
+    asks for workers of another name."""
 
     kind: str
     namespace: str
@@ -34,6 +35,7 @@ class Wait:
     work: Work
     around: Work
     refused: tuple[RefusedCall, ...] = ()
+    hosted: frozenset[str] = frozenset()
 
     @property
     def what(self) -> str:
@@ -42,7 +44,7 @@ class Wait:
     @property
     def here(self) -> list[Poller]:
         """Who polls this very queue, or did lately."""
-        return [each for each in self.work.pollers if self._is_here(each)]
+        return [each for each in self.workers(self.work) if self._is_here(each)]
 
     @property
     def able(self) -> list[Poller]:
@@ -59,6 +61,11 @@ class Wait:
         found = () if leading is None else leading.queues
         return next((each for each in found if self._is_here(each)), None)
 
+    def workers(self, work: Work) -> list[Poller]:
+        if self.name in self.hosted:
+            return list(work.pollers)
+        return [each for each in work.pollers if not self.hosted.issuperset(each.types)]
+
     def _is_here(self, each: Poller | Holding | QueueFacts) -> bool:
         place = (self.kind, self.namespace, self.queue)
         return (each.kind, each.namespace, each.queue) == place
@@ -69,7 +76,8 @@ def links_of_wait(wait: Wait) -> tuple[Link, ...]:
     able = wait.able
     gone_ms = wait.now_ms - _BETWEEN_POLLS_MS
     waiting = [each for each in able if each.polls]
-    busy = [each for each in wait.holdings if _may_take(each, able)]
+    unable = {each.worker for each in wait.here} - {each.worker for each in able}
+    busy = [each for each in wait.holdings if each.worker not in unable]
     if waiting:
         return (_polled(wait, waiting),)
     if busy:
@@ -145,7 +153,7 @@ def _nobody(wait: Wait, gone: Sequence[Poller]) -> Link:
     others = sorted(
         {
             p.queue
-            for p in wait.around.pollers
+            for p in wait.workers(wait.around)
             if (p.kind, p.namespace) == (wait.kind, wait.namespace)
         }
         - {wait.queue}
@@ -173,7 +181,7 @@ def _nobody(wait: Wait, gone: Sequence[Poller]) -> Link:
 
 def _elsewhere(wait: Wait) -> tuple[Link, ...]:
     """Who would take it polls at another place, or is turned away where it polls."""
-    able = [p for p in wait.around.pollers if p.kind == wait.kind and _takes(p, wait.name)]
+    able = [p for p in wait.workers(wait.around) if p.kind == wait.kind and _takes(p, wait.name)]
     named = [each for each in able if each.types != (ANY_TYPE,)]
     near = [each for each in able if each.namespace == wait.namespace and each.polls]
     if near:
@@ -212,11 +220,6 @@ def _elsewhere(wait: Wait) -> tuple[Link, ...]:
 
 def _takes(poller: Poller, name: str) -> bool:
     return ANY_TYPE in poller.types or name in poller.types
-
-
-def _may_take(holding: Holding, able: Sequence[Poller]) -> bool:
-    """A worker that is at work and has not polled within memory may take it, too."""
-    return not able or any(each.worker == holding.worker for each in able)
 
 
 def _workers(pollers: Sequence[Poller]) -> str:
