@@ -23,7 +23,7 @@ def test_nothing_is_wrong() -> None:
 
 def test_the_worst_is_told_and_the_rest_beside_it() -> None:
     picture = Picture()
-    picture.rows["n2"] |= {"clock_skew_ms": 400, "fsync_ms": 300.0, "loop_lag_ms": 500.0}
+    picture.rows["n2"] |= {"clock_skew_ms": 400, "fsync_ms": 900.0, "loop_lag_ms": 500.0}
     [link] = links_of_node(picture.facts, "n2")
     assert link.cause is Cause.SLOW_FSYNC
     assert [each["cause"] for each in link.evidence["also"]] == ["loop_lag", "clock_skew"]
