@@ -64,6 +64,15 @@ def test_one_that_is_connected_and_answers_nothing() -> None:
     assert link.evidence["connected_with"] == ("n1", "n2")
 
 
+def test_one_that_only_another_reaches_is_not_frozen() -> None:
+    picture = Picture()
+    picture.silence("n3")
+    picture.lost("n1", "n3", "no_answer")
+    chain = links_of_node(picture.facts, "n3")
+    assert causes(chain) == [Cause.NODE_UNREACHABLE, Cause.LINK_DOWN]
+    assert chain[0].evidence["reached_by"] == ("n2",)
+
+
 def test_one_that_repairs_has_no_raft_connection_and_is_not_away() -> None:
     picture = Picture()
     picture.silence("n3")
