@@ -51,18 +51,20 @@ def links_of_lag(members: Members, node: Member) -> tuple[Link, ...]:
 def _reasons(
     members: Members, leader: Member, node: Member, *, copied: bool, missing: int
 ) -> tuple[Link, ...]:
-    machine = slow_disk(members, node) or late_loop(members, node)
-    tail = () if machine is None else (machine,)
+    found = [slow_disk(members, node), late_loop(members, node)]
+    machine = [link for link in found if link is not None]
+    bad = [link for link in machine if link.severity is Severity.PROBLEM]
+    tail = tuple(bad[:1] or machine[:1])
     contact = leader.contact(node.id)
     if contact and not contact["connected"]:
         return (_cut_off(members, leader, node),)
     if copied:
         return (_copy(members, leader, node, last=not tail), *tail)
     silent = node.number("last_contact_ms")
-    if silent is not None and silent > SILENT_MS:
+    if silent is not None and silent > SILENT_MS and not node.told:
         return (_silent(leader, node, round(silent)),)
     if missing > BEHIND_ENTRIES:
-        return tail or (_slow_way(leader, node, missing),)
+        return tuple(bad[:1]) or (_slow_way(leader, node, missing),)
     return (_slow_apply(node, last=not tail), *tail)
 
 

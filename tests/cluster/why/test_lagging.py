@@ -58,7 +58,16 @@ def test_the_leader_has_lost_it_and_others_have_not() -> None:
 def test_one_that_is_silent_over_a_connection_that_stands() -> None:
     picture = behind(200)
     picture.rows["n3"]["last_contact_ms"] = 2_500
+    # It has answered us: then it is the way to it that is slow.
+    assert causes(lag(picture)) == [Cause.FOLLOWER_BEHIND, Cause.LINK_SLOW]
+    del picture.told["n3"]
     assert causes(lag(picture)) == [Cause.FOLLOWER_BEHIND, Cause.NODE_FROZEN]
+
+
+def test_a_disk_that_is_only_a_little_slow_does_not_explain_it() -> None:
+    picture = behind(200)
+    picture.rows["n3"]["fsync_ms"] = 150.0
+    assert causes(lag(picture)) == [Cause.FOLLOWER_BEHIND, Cause.LINK_SLOW]
 
 
 def test_it_has_all_and_applies_it_slowly() -> None:
