@@ -78,13 +78,15 @@ class PeerReports:
         """Of each member, and of this node. Nobody waits for those known to be ``silent``."""
         members = list(self._consensus.peers())
         self._peers = {peer: self._peers.get(peer) or _Peer() for peer in members}
-        found = await asyncio.gather(*(self._report(peer, peer in silent) for peer in members))
+        found = await asyncio.gather(
+            *(self._report(peer, state, peer in silent) for peer, state in self._peers.items())
+        )
         return dict(zip(members, found, strict=True))
 
-    async def _report(self, peer: str, silent: bool) -> Report:
+    async def _report(self, peer: str, state: _Peer, silent: bool) -> Report:
         if peer == self._node_id:
             return Report(self._own(), reachable=True)
-        state, now = self._peers[peer], asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
         # One that was asked before this moment may answer with what is over.
         if state.asking is None or state.asking.done():
             state.asked_at = now

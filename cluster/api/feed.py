@@ -35,7 +35,7 @@ class ClusterFeed:
     def __init__(self, node: NodeServices) -> None:
         self._node = node
         self._look_every_s = node.config.heartbeat_ms / 2_000
-        self._listeners = 0
+        self.listeners = 0
         self._work: asyncio.Task[None] | None = None
         self._picture: dict[str, Any] | None = None
         self._number = 0
@@ -44,12 +44,9 @@ class ClusterFeed:
         self._changed = asyncio.Event()
         node.presence.changed = self._changed.set
 
-    def __len__(self) -> int:
-        return self._listeners
-
     async def events(self, namespaces: frozenset[str]) -> AsyncIterator[bytes]:
         """For a caller who may see these namespaces; none are all."""
-        self._listeners += 1
+        self.listeners += 1
         if self._work is None:
             self._work = asyncio.create_task(self._run(), name="cluster-feed")
         work, told = self._work, 0
@@ -62,8 +59,8 @@ class ClusterFeed:
                 elif not await self._news(work):
                     yield b": still here\n\n"
         finally:
-            self._listeners -= 1
-            if self._work is work and (work.done() or not self._listeners):
+            self.listeners -= 1
+            if self._work is work and (work.done() or not self.listeners):
                 self._end(work)
 
     async def stop(self) -> None:

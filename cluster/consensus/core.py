@@ -170,7 +170,6 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
         born = self.__raftCurrentTerm == 0 and journal.last_index == 0
         self._reason = "first election" if born else f"{node_id} was started"
-        self._cause = ""  # of the election that is under way
 
     def _know_nothing(self) -> None:
         """Of peers and of leaders, as at every start."""
@@ -181,7 +180,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._last_tick = self._led_at = engine.monotonicTime()
         self._no_deadlines_before = LONG_AGO
         self._hurry = False
-        self._reason = "start"
+        self._reason = self._cause = ""  # of what happens next, and of the election under way
         self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
         self._ballots: deque[Ballot] = deque(maxlen=BALLOTS_KEPT)
         self._counters = Counters()

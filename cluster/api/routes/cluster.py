@@ -75,7 +75,11 @@ async def events(request: Request) -> Answer:
     assert request.feed is not None
     return Answer(
         200,
-        headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"},
+        headers={
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",  # a proxy that collects them first would be no use
+        },
         stream=request.feed.events(request.caller.namespaces),
     )
 

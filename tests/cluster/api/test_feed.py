@@ -109,7 +109,7 @@ async def test_many_share_a_picture(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
     seen = await asyncio.gather(*(listener.picture() for listener in listeners))
     assert len({json.dumps(each) for each in seen}) == 1
     assert rig.pictures == 1
-    assert len(rig.feed) == 50
+    assert rig.feed.listeners == 50
     for listener in listeners:
         await listener.close()
 
@@ -134,7 +134,7 @@ async def test_the_work_ends_with_the_last_one_who_listens(rig: Rig) -> None:
     assert rig.feed._work is not None
     work = rig.feed._work
     await second.close()
-    assert len(rig.feed) == 0
+    assert rig.feed.listeners == 0
     await eventually(work.done)
     again = rig.listen()
     await again.picture()

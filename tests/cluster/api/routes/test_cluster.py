@@ -100,7 +100,7 @@ async def test_a_stream_counts_as_a_poll_while_it_lasts(tmp_path: Path) -> None:
             assert (refused.status, refused.json["reason"]) == (429, "TOO_MANY_POLLS")
             admission._polls["anonymous"] = 1
         await eventually(lambda: admission._held_by_polls == 0)
-        await eventually(lambda: len(running.server.http._feed) == 0)
+        await eventually(lambda: running.server.http._feed.listeners == 0)
     await running.server.stop()
 
 
