@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import islice
 from typing import Any, Protocol
 
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.shared import Shared
-from raftflow.cluster.work_facts import Leading, NodeFacts, Wanted, Work
+from raftflow.cluster.work_facts import Leading, NodeFacts, Poller, Wanted, Work
 from raftflow.cluster.workers import Workers
 
 METHOD = "pollers"
 EVERYTHING = Wanted()
 # What one node tells at most, so that neither end is busy for long.
 MOST_TOLD = 1_000
+MOST_NAMES = 20_000  # of types, in all of it: one poll may have a thousand
 _ANSWER_MS = 300
 # Pages ask every few seconds, and there may be many: within this time they share one answer.
 _FRESH_S = 0.2
@@ -61,10 +61,17 @@ class Pollers:
         return await self._shared.get(wanted)
 
     def own(self, wanted: Wanted) -> NodeFacts:
-        told = list(islice(self._workers.pollers(wanted), MOST_TOLD + 1))
+        told: list[Poller] = []
+        truncated, names = False, 0
+        for poller in self._workers.pollers(wanted):
+            names += len(poller.types)
+            truncated = len(told) == MOST_TOLD or names > MOST_NAMES
+            if truncated:
+                break
+            told.append(poller)
         return NodeFacts(
-            pollers=tuple(told[:MOST_TOLD]),
-            truncated=len(told) > MOST_TOLD,
+            pollers=tuple(told),
+            truncated=truncated,
             leading=self._leading(wanted, MOST_TOLD),
         )
 

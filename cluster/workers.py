@@ -80,10 +80,10 @@ class Workers:
             del self._beats[next(iter(self._beats))]
 
     def pollers(self, wanted: Wanted) -> Iterator[Poller]:
-        """Those with a poll first. It is a picture of this moment, also when read later."""
+        """Those with a poll first. To be read before the next await."""
         self._forget(self._now_ms())
-        for entries in (list(self._polling.items()), list(self._away.items())):
-            for (activity, namespace, queue, worker), entry in entries:
+        for entries in (self._polling, self._away):
+            for (activity, namespace, queue, worker), entry in entries.items():
                 if wanted.takes(namespace, queue):
                     yield Poller(
                         node=self._node_id,

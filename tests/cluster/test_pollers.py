@@ -143,6 +143,18 @@ async def test_one_node_tells_so_many_and_says_that_there_are_more(
     assert not work.complete
 
 
+async def test_names_without_end_are_not_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_NAMES", 5)
+    cluster = Cluster()
+    for number in range(3):
+        names = [f"t{each}" for each in range(2)]
+        poll = node_pb2.Poll(task_queue="q", worker_id=f"w{number}", names=names)
+        cluster.nodes["n3"].workers.parked(poll)
+    work = await cluster.nodes["n1"].pollers.work()
+    assert [each.worker for each in work.pollers] == ["w0", "w1"]
+    assert work.truncated
+
+
 async def test_a_question_that_cannot_be_read_is_refused() -> None:
     cluster = Cluster()
     with pytest.raises(PeerError, match="BAD_REQUEST"):
