@@ -8,8 +8,9 @@ node, when leadership is lost.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec import commands
@@ -41,6 +42,19 @@ def overloaded(cause: str) -> Overloaded:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits on this leader: commands for a place in an entry, entries for their commit.
+    ``refused``: calls since the start that found no room, the last one so long ago."""
+
+    commands: int
+    bytes: int
+    entries: int
+    oldest_entry_ms: int
+    refused: int
+    refused_ago_ms: int | None
+
+
 AnswerCallback = Callable[[Answer | None], None]
 
 
@@ -50,6 +64,16 @@ class _Pending:
     command: bytes
     done: AnswerCallback
     lost: Callable[[Exception], None]
+    since_s: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    """An entry on its way; ``since_s``: the command in it that came first has waited since then."""
+
+    term: int
+    command_ids: list[str]
+    since_s: float
 
 
 class Proposer:
@@ -73,18 +97,34 @@ class Proposer:
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._waiting: dict[str, list[_Pending]] = {}
-        self._in_flight: dict[int, tuple[int, list[str]]] = {}  # index -> (term, command ids)
+        self._in_flight: dict[int, _InFlight] = {}  # by index
+        self._refused = 0
+        self._refused_at = 0.0
         self._flush_scheduled = False
         self._duty_number = 0
         # Hears of each call's command right behind its place in line; the leader's duties set it.
         self.on_submitted: Callable[[bytes], None] = lambda command: None
         # Told when what waited has left in an entry.
         self.on_entry: Callable[[], None] = lambda: None
+        # Told of each entry how long its first command has waited until it was applied.
+        self.on_committed: Callable[[float], None] = lambda seconds: None
 
     @property
     def pending(self) -> int:
         """Commands waiting for a place in an entry or for their entry."""
         return len(self._pending) + len(self._waiting)
+
+    def backlog(self) -> Backlog:
+        now = time.perf_counter()
+        since = min((entry.since_s for entry in self._in_flight.values()), default=now)
+        return Backlog(
+            commands=len(self._pending),
+            bytes=self._pending_bytes,
+            entries=len(self._in_flight),
+            oldest_entry_ms=round((now - since) * 1_000),
+            refused=self._refused,
+            refused_ago_ms=round((now - self._refused_at) * 1_000) if self._refused else None,
+        )
 
     @property
     def feature_level(self) -> int:
@@ -98,6 +138,8 @@ class Proposer:
         proposing) or Overloaded (refused for want of room).
         """
         if self._pending_bytes + len(command) > MAX_PENDING_BYTES:
+            self._refused += 1
+            self._refused_at = time.perf_counter()
             raise overloaded("proposals_pending")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -138,11 +180,13 @@ class Proposer:
     def on_applied(self, applied: Applied, batch: Batch) -> None:
         """Answer the calls whose commands this entry carried."""
         flight = self._in_flight.pop(batch.index, None)
-        if flight is not None and flight[0] != batch.term:
+        if flight is not None and flight.term != batch.term:
             # Raft §5.4: another leader's entry stands at this index, so ours never will.
-            for command_id in flight[1]:
+            for command_id in flight.command_ids:
                 for call in self._waiting.pop(command_id, ()):
                     call.lost(NotLeader(self._consensus.leader))
+        elif flight is not None:
+            self.on_committed(time.perf_counter() - flight.since_s)
         if self._waiting:
             for reply in applied.replies:
                 for call in self._waiting.pop(reply.command_id, ()):
@@ -224,7 +268,7 @@ class Proposer:
             for call in calls:
                 call.lost(error)
             return True
-        self._in_flight[proposed.index] = (proposed.term, list(by_id))
+        self._in_flight[proposed.index] = _InFlight(proposed.term, list(by_id), calls[0].since_s)
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
         return True

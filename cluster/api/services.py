@@ -12,12 +12,21 @@ from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.backup.source import Taken
+from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.types import Election
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
+from raftflow.cluster.handover import Handed
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.presence import Presence
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
+from raftflow.cluster.work_facts import Wanted, Work
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -72,6 +81,12 @@ class Dispatch(Protocol):
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         """Queue a task again that could not be handed over."""
         ...
+
+
+class Pollers(Protocol):
+    """`cluster.pollers.Pollers`: queues and workers of the whole cluster."""
+
+    async def work(self, wanted: Wanted = ...) -> Work: ...
 
 
 class Replica(Protocol):
@@ -162,6 +177,47 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Handover(Protocol):
+    """`cluster.handover.Handover`: any node's way to change who leads."""
+
+    async def transfer(self, to: str) -> Handed:
+        """Raises OperationRefused or Unavailable."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """`cluster.checkpoints.Checkpoints`: any node's way to another one's disk."""
+
+    async def make(self, node_id: str) -> Made:
+        """Raises OperationRefused or Unavailable."""
+        ...
+
+
+class Elections(Protocol):
+    """`cluster.elections.Elections`."""
+
+    @property
+    def led_since_s(self) -> float | None: ...
+
+    def all(self) -> Sequence[Election]: ...
+
+
+class Figures(Protocol):
+    """`cluster.figures.Figures`: what this node measures of itself."""
+
+    def now(self) -> NodeFigures: ...
+
+
+class Samples(Protocol):
+    """`cluster.samples.Samples`: the last hour in figures."""
+
+    every_ms: int
+
+    def last(self, minutes: int) -> tuple[int, Mapping[str, Sequence[Any]]]:
+        """How long ago (ms) the first was taken, and the series by name."""
+        ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -185,12 +241,19 @@ class Checks(Protocol):
     def report(self) -> dict[str, Any]: ...
 
 
+async def _nobody() -> Mapping[str, Mapping[str, Any]]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     config: Config
     forwarder: Forwarder
     reads: Reads
     dispatch: Dispatch
+    pollers: Pollers
+    leader_facts: LeaderFacts
+    refused: RefusedCalls
     replica: Replica
     store: Store
     consensus: Consensus
@@ -198,9 +261,18 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    handover: Handover
+    checkpoints: Checkpoints
+    elections: Elections
+    figures: Figures
+    peer_reports: PeerReports
+    presence: Presence
+    samples: Samples
     digests: Digests
     checks: Checks
     backups: Backups
+    # What each node says of itself for `why` (cluster/why/own.py), by id, as far as they answer.
+    told_by_all: Callable[[], Awaitable[Mapping[str, Mapping[str, Any]]]] = _nobody
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from engine_harness import (
     EngineHarness,
@@ -29,14 +29,23 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
 from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.source import Taken
+from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
-from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
+from raftflow.cluster.handover import Handed
+from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.pollers import EVERYTHING
+from raftflow.cluster.presence import Presence
+from raftflow.cluster.refused_calls import RefusedCalls
+from raftflow.cluster.samples import Samples
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -49,6 +58,15 @@ from raftflow.cluster.store.views import (
     RunSummary,
 )
 from raftflow.cluster.tls import api_credentials
+from raftflow.cluster.work_facts import (
+    ACTIVITY,
+    ANY_TYPE,
+    WORKFLOW,
+    Leading,
+    Poller,
+    Wanted,
+    Work,
+)
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     FEATURE_LEVEL,
@@ -96,6 +114,9 @@ class SingleNode:
     silence_s: float | None = 0.0
     members: dict[str, Any] = field(default_factory=dict)
     post_closed: bool = False
+    leading: Leading | None = None
+    lease: LeaseFacts | None = None
+    # what /api/queues is told of what is queued
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -202,6 +223,31 @@ class SingleNode:
         if run.decision.token == token:
             return decision_task(run, self.harness.limits)
         return activity_task(run, run.steps[parts.number - 1])
+
+    async def work(self, wanted: Wanted = EVERYTHING) -> Work:
+        self.check()
+        polls = [
+            Poller(
+                node="n1",
+                namespace=parked.poll.namespace,
+                kind=ACTIVITY if parked.kind == "activity" else WORKFLOW,
+                queue=parked.poll.task_queue,
+                worker=parked.poll.worker_id,
+                types=parked.poll.names or (ANY_TYPE,),
+                polls=1,
+                since_ms=START_MS,
+                seen_ms=START_MS,
+            )
+            for parked in self.parked
+            if wanted.takes(parked.poll.namespace, parked.poll.task_queue)
+        ]
+        return Work(pollers=tuple(polls), leading=self.leading)
+
+    def lease_facts(self, token: str) -> LeaseFacts | None:
+        return self.lease
+
+    def names_waiting(self, *, activities: bool, namespace: str, queue: str) -> Mapping[str, int]:
+        return {}
 
     async def park(self, kind: str, poll: Poll, timeout_ms: int) -> Sequence[Any]:
         """Hand out what there is when something is there; all of it, up to what is wanted."""
@@ -455,14 +501,62 @@ class SingleNode:
         self.check()
         return self.harness.index
 
+    async def transfer(self, to: str) -> Handed:
+        self.check()
+        return Handed("n1", to or "n1", 2)
+
+    async def make(self, node_id: str) -> Made:
+        self.check()
+        return Made(self.harness.index, 1, 0)
+
     def wall_ms(self) -> int:
         return self.harness.time_ms
 
     def skew_ms(self) -> int:
         return 0
 
+    def now(self) -> NodeFigures:
+        return NodeFigures(
+            log_bytes=1, store_bytes=2, disk_free_bytes=3, fsync_ms=0.4, loop_lag_ms=None
+        )
+
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
+
+
+class NothingHappens:
+    """What samples read."""
+
+    def requests_total(self) -> int:
+        return 0
+
+    def open_runs(self) -> int:
+        return 0
+
+    def loop_lag_ms(self) -> float:
+        return 0.0
+
+    def queues(self) -> tuple[int, int, int] | None:
+        return (0, 0, 0)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who led, as consensus says it."""
+
+    node: SingleNode
+
+    @property
+    def led_since_s(self) -> float | None:
+        return self.all()[-1].at_s if self.all() else None
+
+    def all(self) -> Sequence[Election]:
+        found: Sequence[Election] = self.node.status().elections
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +595,9 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         forwarder=node,
         reads=node,
         dispatch=node,
+        pollers=node,
+        leader_facts=LeaderFacts(consensus=node, node_id="n1", leading=node),
+        refused=RefusedCalls(consensus=node, node_id="n1"),
         replica=node,
         store=node,
         consensus=node,
@@ -509,6 +606,13 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        handover=node,
+        checkpoints=node,
+        elections=Led(node),
+        figures=node,
+        peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
+        presence=Presence(consensus=node, node_id="n1", heartbeat_ms=50, fatal=_fail),
+        samples=Samples(consensus=node, node_id="n1", source=NothingHappens()),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),

@@ -157,26 +157,6 @@ READY = Route(
 )
 
 
-async def cluster(request: Request) -> Answer:
-    """What names runs is for those who may see their namespaces."""
-    shown, namespaces = await admin.cluster(request.node), request.caller.namespaces
-    for row in shown["nodes"] if namespaces else ():
-        checks = row["invariants"]
-        if checks:
-            seen = [each for each in checks["violations"] if each["namespace"] in namespaces]
-            row["invariants"] = {**checks, "violations": seen}
-    return Answer(200, shown)
-
-
-CLUSTER = Route(
-    name="DescribeCluster",
-    handler=cluster,
-    summary="Every node, as it says itself; the elections that this node saw.",
-    answers={200: ref("Cluster")},
-    namespaced=False,
-)
-
-
 _KINDS = ("voter", "api")
 _KIND: Schema = {
     "type": "string",
