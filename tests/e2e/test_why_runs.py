@@ -60,16 +60,17 @@ def begin(bench: Bench, name: str, *commands: dict[str, Any], **more: Any) -> No
 
 
 def test_nobody_polls_for_it(bench: Bench, run_id: str) -> None:
-    begin(bench, run_id, activity("charge"))
+    name = f"charge-{run_id}"  # which nobody has polled for lately
+    begin(bench, run_id, activity(name))
     with bench.polling(["pack"], worker="packer", queue="packing"):
         answer = bench.why_run(run_id)
     assert answer.causes == ["run_waits", "task_queued", "no_poller"]
     shown = answer.evidence("no_poller")
-    assert (shown["queue"], shown["name"], shown["kind"]) == (run_id, "charge", "activity")
+    assert (shown["queue"], shown["name"], shown["kind"]) == (run_id, name, "activity")
     assert "packing" in shown["queues_polled"]
     assert "'packing'" in answer.document["answer"]
-    bench.complete(bench.take("charge", queue=run_id), output="paid")  # as the next step says
-    assert bench.why_task(run_id, "charge").causes == ["step_done"]
+    bench.complete(bench.take(name, queue=run_id), output="paid")  # as the next step says
+    assert bench.why_task(run_id, name).causes == ["step_done"]
 
 
 def test_who_polled_has_gone(bench: Bench, run_id: str) -> None:
@@ -442,13 +443,14 @@ def test_ids_and_steps_that_are_not_there(bench: Bench, run_id: str) -> None:
 
 
 def test_a_queue_without_pollers(bench: Bench, run_id: str) -> None:
-    begin(bench, run_id, activity("charge", 1), activity("charge", 2))
+    name = f"charge-{run_id}"  # which nobody has polled for lately
+    begin(bench, run_id, activity(name, 1), activity(name, 2))
     answer = bench.why_queue(run_id)
     assert answer.causes == ["queue_waits", "no_poller"]
     shown = answer.evidence("queue_waits")
-    assert (shown["queued"], shown["names"]) == (2, {"charge": 2})
+    assert (shown["queued"], shown["names"]) == (2, {name: 2})
     for _ in range(2):
-        bench.complete(bench.take("charge", queue=run_id), output="")
+        bench.complete(bench.take(name, queue=run_id), output="")
     bench.decide("Order", {"type": "complete_workflow", "output": ""}, queue=run_id)
     assert bench.why_queue(run_id).causes == ["queue_empty"]
 
@@ -461,9 +463,9 @@ def test_a_queue_that_nobody_knows(bench: Bench, run_id: str) -> None:
 
 
 def test_nobody_leads(bench: Bench, run_id: str) -> None:
-    begin(bench, run_id, activity("charge"))
+    begin(bench, run_id, activity(f"charge-{run_id}"))
     others = [node for node in bench.cluster.ids() if node != bench.node]
-    wait_for("the follower has it", lambda: bench.why_task(run_id, "charge"))
+    wait_for("the follower has it", lambda: bench.why_task(run_id, "1"))
     bench.cluster.kill(*others)
     answer = bench.why_run(run_id)
     assert answer.causes[:2] == ["run_waits", "no_leader"]
