@@ -23,6 +23,7 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.background import end, spawn
 from raftflow.cluster.backup.source import BackupSource
+from raftflow.cluster.checkpoints import Checkpoints
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -33,8 +34,7 @@ from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.outcast import Outcast
 from raftflow.cluster.consensus.recovery import has_peers
-from raftflow.cluster.consensus.settings import ConsensusConfig
-from raftflow.cluster.consensus.types import Role, Timing
+from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.damage import Part
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.disk_watch import DiskWatch
@@ -49,6 +49,8 @@ from raftflow.cluster.elections import Elections
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import Figures
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.from_config import consensus_config, engine_limits
+from raftflow.cluster.handover import Handover
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
@@ -60,17 +62,18 @@ from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import Pollers
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.samples import Samples
 from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTimes
 from raftflow.cluster.store.audit import INVARIANTS, Finding
 from raftflow.cluster.tls import (
     CertificateWatch,
-    Credentials,
     api_credentials,
     peer_credentials,
     tell_clear_ports,
@@ -78,9 +81,8 @@ from raftflow.cluster.tls import (
 from raftflow.cluster.tracing import SpanExport
 from raftflow.cluster.why.own import OwnFacts
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import FEATURE_LEVEL, Batch
+from raftflow.engine.commands import Batch
 from raftflow.engine.invariants import wakeup_problem
-from raftflow.engine.limits import Limits
 from raftflow.raftlog.journal import LogEntry
 
 log = structlog.get_logger("raftflow.node")
@@ -160,6 +162,8 @@ class Node:
         exits.push_async_callback(
             partial(end, spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal))
         )
+        sampling = spawn(self.samples.run(), name="samples", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, sampling))
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -221,7 +225,7 @@ class Node:
             ),
         )
         self.consensus = Consensus(
-            _consensus_config(config, self._peer_tls), store=self.replica, claim=claim
+            consensus_config(config, self._peer_tls), store=self.replica, claim=claim
         )
         self.consensus.set_listener(self)
         self.consensus.recovery.set_aside = partial(damage.keep_copies, config.data_dir)
@@ -247,7 +251,7 @@ class Node:
             consensus=self.consensus,
             clock=self.clock,
             node_id=self.config.node_id,
-            limits=_engine_limits(self.config),
+            limits=engine_limits(self.config),
             level=lambda: self.levels.level,
         )
         self.forwarder = Forwarder(
@@ -259,6 +263,9 @@ class Node:
             check=self.levels.check,
         )
         self.members = Members(
+            consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
+        )
+        self.handover = Handover(
             consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
         )
         self.steward = Steward(self.consensus)
@@ -294,7 +301,7 @@ class Node:
             watch=self.watch,
             sink=self.duties,
             node_id=config.node_id,
-            limits=_engine_limits(config),
+            limits=engine_limits(config),
             leader_wait_ms=config.leader_wait_ms,
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
@@ -306,10 +313,18 @@ class Node:
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         self.figures = Figures(
             disk=self.disk.latest,
-            loop_lag_ms=lambda: consensus.stats().loop_lag.max_ms,
+            loop_lag_ms=self.loop_lag_ms,
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
         self._exits.push_async_callback(self.elections.stop)
+        self.checkpoints = Checkpoints(
+            consensus=consensus,
+            replica=self.replica,
+            store=store,
+            node_id=config.node_id,
+            log_directory=config.data_dir / "raft",
+        )
+        self.samples = Samples(consensus=consensus, node_id=config.node_id, source=self)
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
@@ -343,6 +358,7 @@ class Node:
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
         self.replica.subscribe(self._count)
+        self.proposer.on_committed = self.samples.committed
         consensus.channel.register(DEMAND_METHOD, self.duties.on_demand_message)
         consensus.channel.register(HEARTBEAT_METHOD, self.duties.on_heartbeat_message)
         consensus.channel.on_up(self.exchange.tell)
@@ -377,9 +393,18 @@ class Node:
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            handover=self.handover,
+            checkpoints=self.checkpoints,
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,
+            presence=Presence(
+                consensus=self.consensus,
+                node_id=self.config.node_id,
+                heartbeat_ms=self.config.heartbeat_ms,
+                fatal=self.consensus.fatal,
+            ),
+            samples=self.samples,
             digests=self.digests,
             checks=self.checks,
             backups=BackupSource(
@@ -484,6 +509,7 @@ class Node:
     def _count(self, applied: Applied, batch: Batch) -> None:
         if batch.commands:
             self.levels.saw_entry(batch.feature_level)
+            self.samples.applied(len(batch.commands))
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:
@@ -495,6 +521,26 @@ class Node:
     def _flushed(self, seconds: float) -> None:
         self.metrics.fsync.observe(seconds)
         self.figures.flushed(seconds)
+        self.samples.flushed(seconds)
+
+    # ---- what samples read (Source) -------------------------------------------------------------
+
+    def requests_total(self) -> int:
+        return self.metrics.requests_total
+
+    def open_runs(self) -> int:
+        return sum(self.replica.catalog.open_runs.values())
+
+    def loop_lag_ms(self) -> float:
+        return self.consensus.stats().loop_lag.max_ms
+
+    def queues(self) -> tuple[int, int, int] | None:
+        if self.consensus.role is not Role.LEADER:
+            return None
+        matching, leases = self.duties.matching, self.duties.leases
+        return matching.depth(activities=True), matching.depth(activities=False), len(leases)
+
+    # ---- what a scrape reads --------------------------------------------------------------------
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()
@@ -533,38 +579,3 @@ def _tell_if_open(config: Config) -> None:
             remedy="whoever reaches these addresses may do anything: set auth_token_file"
             " (docs/security.md)",
         )
-
-
-def _engine_limits(config: Config) -> Limits:
-    limits = config.limits
-    return Limits(
-        max_payload_bytes=limits.payload_bytes,
-        max_history_events=limits.history_events,
-        max_history_bytes=limits.history_bytes,
-        max_open_steps=limits.open_steps,
-        max_untaken_signals=limits.untaken_signals,
-        suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
-    )
-
-
-def _consensus_config(config: Config, tls: Credentials | None) -> ConsensusConfig:
-    return ConsensusConfig(
-        cluster_id=config.cluster_id,
-        node_id=config.node_id,
-        data_dir=str(config.data_dir),
-        listen=str(config.raft_addr),
-        voters={peer.id: str(peer.raft) for peer in config.voters},
-        raft=str(config.advertise_raft_addr),
-        http=str(config.advertise_http_addr),
-        grpc=str(config.advertise_grpc_addr),
-        metrics=str(config.advertise_metrics_addr),
-        version=version("raftflow"),
-        feature_level=FEATURE_LEVEL,
-        timing=Timing(
-            heartbeat_ms=config.heartbeat_ms,
-            election_min_ms=config.election_min_ms,
-            election_max_ms=config.election_max_ms,
-        ),
-        segment_bytes=config.storage.segment_bytes,
-        tls=tls,
-    )

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks, why
+from raftflow.cluster.api.routes import access, cluster, node, queues, runs, steering, tasks, why
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -48,7 +48,10 @@ PATHS: Mapping[str, Methods] = {
     "/api/audit": {"GET": access.LIST_AUDIT},
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
-    "/api/cluster": {"GET": node.CLUSTER},
+    "/api/cluster": {"GET": cluster.DESCRIBE},
+    "/api/cluster/history": {"GET": cluster.HISTORY},
+    "/api/cluster/events": {"GET": cluster.EVENTS},
+    "/api/cluster/transfer": {"POST": cluster.TRANSFER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/why/log": {"GET": why.LOG},
@@ -81,7 +84,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "quota": {"PUT": node.SET_QUOTA},
     },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
-    "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
+    "/api/cluster/nodes": {
+        "": {"DELETE": node.REMOVE_NODE},
+        "snapshot": {"POST": cluster.SNAPSHOT},
+    },
     "/api/why/run": {"": {"GET": why.RUN}},
     "/api/why/task": {"": {"GET": why.TASK}},
     "/api/why/queue": {"": {"GET": why.QUEUE}},
