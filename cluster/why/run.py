@@ -241,7 +241,9 @@ def _signal(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
     refusal = newest(facts.refused, "SignalWorkflow")
     if others:
         return (waits, _other_names(step, others, send))
-    return (waits,) if refusal is None else (waits, link_of_refused(refusal, facts.now_ms))
+    if refusal is None or refusal.last_ms < run.started_ms:  # that was another run of the id
+        return (waits,)
+    return (waits, link_of_refused(refusal, facts.now_ms))
 
 
 def _untaken(signals: Iterable[Signal]) -> dict[str, int]:

@@ -117,6 +117,9 @@ def test_a_signal_that_was_refused() -> None:
     calls = (refused("SignalWorkflow", "RATE_LIMITED"),)
     links = links_of_run(run_facts(waiting, step=waiting.steps[0], refused=calls))
     assert causes(links) == ["run_waits", "signal_awaited", "rate_limited"]
+    before = (refused("SignalWorkflow", "RATE_LIMITED", last_ms=waiting.started_ms - 1),)
+    links = links_of_run(run_facts(waiting, step=waiting.steps[0], refused=before))
+    assert causes(links) == ["run_waits", "signal_awaited"]
 
 
 def test_the_chain_goes_on_in_the_child() -> None:
