@@ -16,6 +16,8 @@ from raftflow.cluster.work_facts import ACTIVITY, ANY_TYPE, Holding, Poller, Que
 _BETWEEN_POLLS_MS = 10_000
 # A task that is offered goes out within a few heartbeats of the leader.
 _AT_ONCE_MS = 3_000
+# Polls come again at least so often: one that was refused before says nothing about now.
+_POLLS_AGAIN_MS = 60_000
 _POLLS = frozenset({"PollTask", "PollWorkflowTask", "WorkerStream", "RegisterWorkflowTypes"})
 _SHOWN = 20
 
@@ -199,7 +201,10 @@ def _elsewhere(wait: Wait) -> tuple[Link, ...]:
                 f" for {names(map(quoted, queues))}",
             ),
         )
-    turned_away = [each for each in wait.refused if each.operation in _POLLS]
+    since_ms = wait.now_ms - _POLLS_AGAIN_MS
+    turned_away = [
+        each for each in wait.refused if each.operation in _POLLS and each.last_ms > since_ms
+    ]
     if turned_away:
         return (link_of_refused(turned_away[0], wait.now_ms),)
     far = [each for each in named or able if each.namespace != wait.namespace]
