@@ -26,8 +26,11 @@ def links_of_lag(members: Members, node: Member) -> tuple[Link, ...]:
     acknowledged = _acknowledged(leader, node)
     last = _last_index(leader)
     applied = node.number("applied_index")
+    if applied is None:
+        applied = node.of("log").get("applied_index")
     missing = max(0, last - acknowledged) if acknowledged is not None else 0
-    unapplied = max(0, int(leader.number("commit_index") or 0) - int(applied or 0))
+    commit = int(leader.number("commit_index") or 0)
+    unapplied = 0 if applied is None else max(0, commit - int(applied))
     copied = _is_copied(leader, node)
     if max(missing, unapplied) <= BEHIND_ENTRIES and not copied:
         return ()

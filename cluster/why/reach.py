@@ -65,7 +65,8 @@ def links_of_away(members: Members, name: str) -> tuple[Link, ...]:
     by = [each for each, _ in _missed(members, name)]
     reached = [each.id for each in members.others(name) if each.reaches(name)]
     told = f" for {span(since)}" if since is not None else ""
-    others = f"; {names(reached)} reaches it" if reached else ""
+    verb = "reaches" if len(reached) == 1 else "reach"
+    others = f"; {names(reached)} {verb} it" if reached else ""
     seen = Link(
         cause=Cause.NODE_UNREACHABLE,
         severity=Severity.PROBLEM,

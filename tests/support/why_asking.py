@@ -21,8 +21,16 @@ class Cluster(Protocol):
 
 
 def ask(cluster: Cluster, node: str, subject: str) -> Answer:
-    answer: Answer = call(cluster.http(node), "GET", f"/api/why/{subject}", timeout=10)
-    return answer
+    """On a busy machine, or over a bad way, the first answer may not come in time."""
+    for attempt in range(3):
+        try:
+            answer: Answer = call(cluster.http(node), "GET", f"/api/why/{subject}", timeout=10)
+        except OSError:
+            if attempt == 2:
+                raise
+        else:
+            return answer
+    raise AssertionError("not reached")
 
 
 def causes(answer: Answer) -> list[str]:

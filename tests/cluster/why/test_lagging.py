@@ -27,6 +27,14 @@ def test_who_is_close_is_not_behind() -> None:
     assert lag(behind(5_000), "n1") == ()
 
 
+def test_a_row_that_did_not_come_in_time_is_no_lag() -> None:
+    picture = Picture()
+    picture.rows["n3"]["applied_index"] = None
+    assert lag(picture) == ()
+    del picture.told["n3"]["log"]["applied_index"]
+    assert lag(picture) == ()
+
+
 def test_how_far_it_is_and_that_the_way_is_slow() -> None:
     chain = lag(behind(5_000))
     assert causes(chain) == [Cause.FOLLOWER_BEHIND, Cause.LINK_SLOW]
