@@ -91,7 +91,7 @@ def _rounds(runs: int) -> Iterator[list[Command]]:
     for first in range(0, runs, CHUNK):
         numbers = range(first, min(first + CHUNK, runs))
         yield [_start(n) for n in numbers]
-        yield [_grant(_id(n), _run_id(n)) for n in numbers if _end(n) == "decided"]
+        yield [_grant(id_of(n), _run_id(n)) for n in numbers if _end(n) == "decided"]
         yield list(filter(None, map(_ended, numbers)))
 
 
@@ -131,7 +131,7 @@ def _special() -> Iterator[list[Command]]:
         yield [_decide(CHAIN, run_id, again, new_run_id=f"run-{CHAIN}-{link + 1}")]
 
 
-def _id(n: int) -> str:
+def id_of(n: int) -> str:
     return f"{_type(n).lower()}-{n:08d}"
 
 
@@ -151,7 +151,7 @@ def _end(n: int) -> str:
 
 def _start(n: int) -> StartRun:
     return _begin(
-        _id(n),
+        id_of(n),
         _run_id(n),
         workflow_type=_type(n),
         task_queue="slow" if n % 7 == 0 else "default",
@@ -189,7 +189,7 @@ def _begin(
 
 
 def _ended(n: int) -> Command | None:
-    how, workflow_id = _end(n), _id(n)
+    how, workflow_id = _end(n), id_of(n)
     if how == "open":
         return None
     if how == "decided":

@@ -305,7 +305,10 @@ class SingleNode:
         rows = self.harness.rows
         born = Catalog().namespaces
         return Catalog(
-            namespaces=born | rows.namespaces, types=set(rows.types), tokens=dict(rows.tokens)
+            namespaces=born | rows.namespaces,
+            types=set(rows.types),
+            open_runs=Counter(key.namespace for key, run in rows.runs.items() if run.open),
+            tokens=dict(rows.tokens),
         )
 
     @property
