@@ -30,8 +30,7 @@ from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.restoring import Restoration
 from raftflow.cluster.config import Address, Config, Peer
 
-# isort: split - of tests/support, which _cluster adds
-from node_processes import Nodes, Process, nodes_in
+from node_processes import Nodes, Process, nodes_in  # isort: skip - of tests/support
 
 IDS = ("n1", "n2", "n3")
 LISTED = "/api/workflows"

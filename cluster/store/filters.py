@@ -28,6 +28,7 @@ _HAVING = """SELECT count(*) FROM (SELECT 1 FROM attributes INDEXED BY attribute
     WHERE namespace = ? AND name = ? AND value = ? LIMIT ?)"""
 _IN_QUEUE = """SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_by_queue
     WHERE namespace = ? AND task_queue = ? LIMIT ?)"""
+_MENTIONING = f"SELECT count(*) FROM (SELECT 1 FROM {_TEXT} WHERE {_TEXT} MATCH ? LIMIT ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,17 @@ def _leads(db: sqlite3.Connection, wanted: RunFilter) -> Sequence[Lead]:
         (found,) = db.execute(_HAVING, (namespace, *attribute, bound)).fetchone()
         if found <= fewest:
             fewest, leads = found, [_by_attribute(wanted, attribute)]
-    if _has_trigrams(wanted.query) and (fewest > EXACT_TOTAL or not wanted.query.isascii()):
-        return [_by_text(wanted)]
-    return leads
+    if not _has_trigrams(wanted.query):
+        return leads
+    text = _by_text(wanted)
+    if not wanted.query.isascii():
+        return [text]  # nothing else knows these letters
+    if fewest <= EXACT_TOTAL:
+        return leads
+    narrowed = wanted.statuses or wanted.workflow_type or wanted.task_queue or wanted.attributes
+    if narrowed and db.execute(_MENTIONING, (*text.values, bound)).fetchone()[0] == bound:
+        return leads
+    return [text]
 
 
 def _by_status_and_type(wanted: RunFilter) -> Sequence[Lead]:

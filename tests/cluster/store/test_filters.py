@@ -81,6 +81,9 @@ def test_the_text_index_leads_where_nothing_else_leaves_few(
     assert leads(db, query="or") == ["runs_by_namespace"], "it has no trigram"
     assert leads(db, query="order", statuses=(RunStatus.TERMINATED,)) == ["runs_by_phase"]
     assert leads(db, query="order", task_queue="none") == ["runs_by_queue"]
+    waiting = (RunStatus.WAITING,)
+    assert leads(db, query="order", statuses=waiting) == ["runs_by_phase"], "it finds more"
+    assert leads(db, query="refund", statuses=waiting) == ["runs_text"]
 
 
 def every_kind() -> Iterator[RunFilter]:
