@@ -23,6 +23,7 @@ from raftflow.engine.commands import (
     CompleteDecision,
     CompleteWorkflow,
     ContinueAsNew,
+    DeliverMessage,
     FailWorkflow,
     GrantDecision,
     IdConflictPolicy,
@@ -96,8 +97,7 @@ def _rounds(runs: int) -> Iterator[list[Command]]:
 
 
 def _special() -> Iterator[list[Command]]:
-    """A parent with many children, whom its first leader will start; a long chain; a long
-    history."""
+    """A parent with many children, a long chain, a long history."""
     yield [_begin(name, f"run-{name}-0") for name in (FAMILY, CHAIN, LONG)]
     signals = [
         SignalRun(
@@ -124,11 +124,24 @@ def _special() -> Iterator[list[Command]]:
     )
     yield [_grant(FAMILY, f"run-{FAMILY}-0")]
     yield [_decide(FAMILY, f"run-{FAMILY}-0", *children)]
+    yield [_started_child(n) for n in range(CHILDREN)]
     for link in range(LINKS):
         run_id = f"run-{CHAIN}-{link}"
         yield [_grant(CHAIN, run_id)]
         again = ContinueAsNew(input=b"{}")
         yield [_decide(CHAIN, run_id, again, new_run_id=f"run-{CHAIN}-{link + 1}")]
+
+
+def _started_child(n: int) -> DeliverMessage:
+    """As a leader has it started."""
+    return DeliverMessage(
+        namespace=NAMESPACE,
+        workflow_id=FAMILY,
+        run_id=f"run-{FAMILY}-0",
+        number=n + 1,
+        target_workflow_id=f"{FAMILY}-{n}",
+        target_run_id=f"run-{FAMILY}-{n + 1}",
+    )
 
 
 def id_of(n: int) -> str:
