@@ -210,12 +210,33 @@ def test_list_formats() -> None:
         )
         table = run_cli(fake, *["workflow", "list", "-o", "table"])
         document = run_cli(fake, *["workflow", "list", "-o", "json"])
-    assert fake.calls[0].target == "/api/workflows?status=COMPLETED&q=ord&limit=50&offset=0"
+    assert fake.calls[0].target == "/api/workflows?limit=50&offset=0&status=COMPLETED&q=ord"
     assert plain.output.splitlines()[1].split() == [
         *("order-42", "Order", "COMPLETED", "4", RUN["started_at"], "r1")
     ]
     assert "1 to 1 of 7" in table.output
     assert json.loads(document.output) == page
+
+
+def test_a_list_goes_on_where_a_page_is_short() -> None:
+    """As when few of very many match."""
+    pages = {
+        "": {"total": 0, "total_exact": False, "workflows": [], "next_cursor": "90"},
+        "90": {"total": 1, "total_exact": False, "workflows": [RUN], "next_cursor": "40"},
+        "40": {"total": 1, "total_exact": False, "workflows": [RUN | {"run_id": "r2"}]},
+    }
+
+    def respond(call: Call) -> Reply:
+        return 200, pages[call.target.partition("cursor=")[2].partition("&")[0]]
+
+    with serving(respond) as fake:
+        document = run_cli(fake, *["workflow", "list", "-q", "ord", "-o", "json"])
+        one = run_cli(fake, *["workflow", "list", "--limit", "1", "-o", "json"])
+    shown = json.loads(document.output)
+    assert [run["run_id"] for run in shown["workflows"]] == ["r1", "r2"]
+    assert "next_cursor" not in shown
+    assert fake.calls[2].target == "/api/workflows?limit=49&cursor=40&q=ord"
+    assert json.loads(one.output)["next_cursor"] == "40"
 
 
 def test_a_list_reads_well_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
