@@ -1,8 +1,18 @@
 // Building the page. Text from outside becomes text nodes and nothing else: no HTML is ever parsed.
 
+const SVG = "http://www.w3.org/2000/svg";
+
 // h("a", {class: "id", href: "#/"}, "text", otherNode); a handler is {onclick: fn}.
 export function h(tag, properties = {}, ...children) {
-  const node = document.createElement(tag);
+  return furnished(document.createElement(tag), properties, children);
+}
+
+// The same for drawings.
+export function svg(tag, properties = {}, ...children) {
+  return furnished(document.createElementNS(SVG, tag), properties, children);
+}
+
+function furnished(node, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
@@ -51,6 +61,23 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// A table that a screen reader names, and that scrolls by itself where the screen is narrow. Each
+// column is its name, or {name, number: true}.
+export function table(label, columns, body, kind) {
+  const heads = columns.map((column) =>
+    h("th", { scope: "col", class: column.number && "number" }, column.name ?? column),
+  );
+  return h(
+    "div",
+    { class: "scroll", role: "region", "aria-label": label, tabindex: "0" },
+    h("table", { class: kind }, h("thead", {}, h("tr", {}, heads)), body),
+  );
+}
+
+export function button(label, onclick, kind) {
+  return h("button", { type: "button", class: kind, onclick }, label);
+}
+
 export function pill(status) {
   return h("span", { class: `pill ${status.toLowerCase().replaceAll("_", "-")}` }, status);
 }
@@ -82,6 +109,15 @@ export function localTime(iso) {
 
 export function count(number) {
   return Number.isFinite(number) ? number.toLocaleString("en") : "–";
+}
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function bytes(number) {
+  if (!Number.isFinite(number)) return "–";
+  const power = Math.min(Math.floor(Math.log2(Math.max(number, 1)) / 10), UNITS.length - 1);
+  const value = number / 1024 ** power;
+  return `${power && value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[power]}`;
 }
 
 const SHOWN_CHARACTERS = 4000;

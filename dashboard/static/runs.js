@@ -1,6 +1,7 @@
 // The list of runs: filter by status, search, page by page.
 
 import { count, duration, h, localTime, pill, reconcile, setText } from "./dom.js";
+import { link } from "./routes.js";
 
 const PAGE_SIZE = 50;
 const SEARCH_PAUSE_MS = 250;
@@ -18,14 +19,14 @@ const STATUSES = [
 ];
 
 export class RunsView {
-  constructor(api, filter, changeFilter) {
+  constructor({ api, setQuery }, { query }) {
     this.api = api;
-    this.filter = filter;
+    this.filter = query;
     this.body = h("tbody");
     this.note = h("p", { class: "quiet", "aria-live": "polite" });
     this.newer = h("button", { type: "button", onclick: () => this.turn(-1) }, "Newer");
     this.older = h("button", { type: "button", onclick: () => this.turn(1) }, "Older");
-    this.changeFilter = changeFilter;
+    this.changeFilter = setQuery;
     this.element = h(
       "section",
       { "aria-label": "Runs" },
@@ -52,6 +53,15 @@ export class RunsView {
       ),
       h("footer", { class: "pager" }, this.note, this.newer, this.older),
     );
+  }
+
+  get title() {
+    return "Runs";
+  }
+
+  navigate({ query }) {
+    // The search field keeps its focus: only what is listed changes.
+    this.filter = query;
   }
 
   get offset() {
@@ -90,7 +100,7 @@ export class RunsView {
     return h(
       "header",
       { class: "toolbar" },
-      h("h2", {}, "Runs"),
+      h("h1", {}, "Runs"),
       search,
       status,
       h("label", { class: "inline" }, "Namespace", namespace),
@@ -136,8 +146,7 @@ export function offsetAfter(offset, shown, pages) {
 }
 
 export function runLink(run, namespace) {
-  const query = namespace ? `?${new URLSearchParams({ ns: namespace })}` : "";
-  return `#/run/${encodeURIComponent(run.workflow_id)}/${encodeURIComponent(run.run_id)}${query}`;
+  return link("run", [run.workflow_id, run.run_id], { ns: namespace });
 }
 
 function row(run, namespace) {

@@ -6,6 +6,8 @@ import test from "node:test";
 
 import { Api, ApiError, Unreachable, workflowPath } from "./api.js";
 import { duration } from "./dom.js";
+import { EventReader } from "./live.js";
+import { link, parse } from "./routes.js";
 import { offsetAfter } from "./runs.js";
 import { ticks, timeline } from "./timeline.js";
 
@@ -158,4 +160,40 @@ test("a cookie does not follow to another host", () => {
   api.learn([{ http: "127.0.0.1:8234" }, { http: "10.0.0.2:8233" }]);
   const away = api.bases.map((_, current) => Object.assign(api, { current }).away);
   assert.deepEqual(away, [false, false, true]);
+});
+
+test("an address is what was linked to, whatever the id", () => {
+  for (const id of ["a/b", "q?x=1", "#", "100%", "\u202eabc", "<b>"]) {
+    const route = parse(link("run", [id, "r1"], { ns: "shop", q: "" }));
+    assert.deepEqual(route, { name: "run", path: [id, "r1"], query: { ns: "shop" } });
+  }
+  assert.deepEqual(parse("#/run/100%"), { name: "run", path: ["100%"], query: {} });
+});
+
+test("the page opens with the cluster, and old links to lists with the list", () => {
+  assert.equal(parse("").name, "cluster");
+  assert.equal(parse("#/").name, "cluster");
+  assert.deepEqual(parse("#/?status=FAILED"), {
+    name: "runs",
+    path: [],
+    query: { status: "FAILED" },
+  });
+});
+
+test("events come in pieces, with comments between", () => {
+  const reader = new EventReader();
+  assert.deepEqual(reader.read(": still here\n\nevent: clus"), []);
+  assert.deepEqual(reader.read('ter\ndata: {"a":1}\n\ndata: x\ndata: y\n'), [
+    { event: "cluster", data: '{"a":1}' },
+  ]);
+  assert.deepEqual(reader.read("\n"), [{ event: "message", data: "x\ny" }]);
+});
+
+test("what may be done is what the server says, and all where it does not say", async () => {
+  const api = new Api(`http://${ALIVE}`);
+  assert.ok(api.may("MintToken"));
+  await api.session();
+  assert.ok(api.may("MintToken"));
+  api.operations = new Set(["ListWorkflows"]);
+  assert.deepEqual([api.may("ListWorkflows"), api.may("MintToken")], [true, false]);
 });
