@@ -2,7 +2,8 @@
 // server has answered, and shows the server's error without losing what was typed.
 //
 // A field: {name, label, kind?, value?, hint?, required?, help?}. `kind`: "area", "check", "secret",
-// "number", "select" (with `options`, texts or {value, label}), or a line of text.
+// "number" (whole, unless `step` says otherwise), "select" (with `options`, texts or {value, label}),
+// or a line of text.
 
 import { h } from "./dom.js";
 
@@ -77,7 +78,7 @@ function control(field) {
   return h("label", {}, field.label, input, field.help ? h("small", {}, field.help) : null);
 }
 
-function entry({ kind, hint, options = [] }, shared) {
+function entry({ kind, hint, step = 1, options = [] }, shared) {
   if (kind === "area") return h("textarea", { ...shared, rows: 6, spellcheck: "false" });
   if (kind === "select") {
     return h(
@@ -87,7 +88,7 @@ function entry({ kind, hint, options = [] }, shared) {
     );
   }
   const type = { secret: "password", number: "number" }[kind] ?? "text";
-  const bounds = type === "number" ? { min: 0, step: 1 } : {};
+  const bounds = type === "number" ? { min: 0, step } : {};
   return h("input", { ...shared, ...bounds, type, placeholder: hint });
 }
 

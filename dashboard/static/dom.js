@@ -78,8 +78,9 @@ export function button(label, onclick, kind) {
   return h("button", { type: "button", class: kind, onclick }, label);
 }
 
-export function pill(status) {
-  return h("span", { class: `pill ${status.toLowerCase().replaceAll("_", "-")}` }, status);
+// `look` is a class of the stylesheet: that of a run's status, or good, calm, warn, bad.
+export function pill(status, look = status.toLowerCase().replaceAll("_", "-")) {
+  return h("span", { class: `pill ${look}` }, status);
 }
 
 export function duration(ms) {
