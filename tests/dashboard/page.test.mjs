@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { Api, ApiError, Unreachable, workflowPath } from "./api.js";
-import { duration } from "./dom.js";
+import { duration, visible } from "./dom.js";
 import { offsetAfter } from "./runs.js";
 import { ticks, timeline } from "./timeline.js";
 
@@ -113,6 +113,16 @@ test("ticks are round and few", () => {
 test("durations", () => {
   const shown = [0, 999, 1500, 61_000, 7_200_000, 200_000_000, undefined].map(duration);
   assert.deepEqual(shown, ["0 ms", "999 ms", "1.50 s", "1 min 1 s", "2 h 0 min", "2 d 7 h", ""]);
+});
+
+test("what cannot be seen is written out, as the command line does", () => {
+  assert.equal(visible("a b\u202egnp.exe"), "a b\\u202egnp.exe");
+  assert.equal(visible("\x1b[2J\u0085\u200d\u2066\ufeff\u{e0041}"), "\\x1b[2J\\x85\\u200d\\u2066\\ufeff\\U000e0041");
+  assert.equal(visible("a\n\tb\r"), "a\\n\\tb\\r");
+  assert.equal(visible("a\n\tb\r", { lines: true }), "a\n\tb\\r");
+  assert.equal(visible("no\u00a0break"), "no\\xa0break");
+  assert.equal(visible("\ud800"), "\\ud800");
+  for (const plain of ["<script>", "Grüße", "שלום", "🦆", "日本"]) assert.equal(visible(plain), plain);
 });
 
 test("a child and a marker open with events of their own", () => {
