@@ -5,6 +5,7 @@ const READ_TIMEOUT_MS = 7000;
 // A node says at once how the cluster is, leader or not: silence means that it is paused or cut off.
 const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
+const DOWNLOAD_TIMEOUT_MS = 120000;
 
 export class ApiError extends Error {
   constructor(message, status, reason) {
@@ -77,6 +78,16 @@ export class Api {
     return this.request("GET", path, query, READ_TIMEOUT_MS);
   }
 
+  // The same way to the cluster, asking about another namespace.
+  within(namespace) {
+    return Object.create(this, { namespace: { value: namespace } });
+  }
+
+  // What the role does not allow is not offered. A node that does not tell refuses in its own words.
+  may(operation) {
+    return this.operations?.has(operation) ?? true;
+  }
+
   cluster() {
     return this.request("GET", "/api/cluster", {}, STATUS_TIMEOUT_MS);
   }
@@ -87,7 +98,17 @@ export class Api {
     return this.request("POST", path, {}, WRITE_TIMEOUT_MS, named);
   }
 
-  async request(method, path, query, timeout, body) {
+  delete(path, query) {
+    const named = { ...query, request_id: requestId() };
+    return this.request("DELETE", path, named, WRITE_TIMEOUT_MS);
+  }
+
+  // The bytes of an answer, whole.
+  blob(path, query) {
+    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) => answer.blob());
+  }
+
+  async request(method, path, query, timeout, body, read = (answer) => answer.json()) {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
     const search = given.length ? `?${new URLSearchParams(given)}` : "";
     const problems = [];
@@ -95,7 +116,7 @@ export class Api {
       const base = this.base;
       try {
         const answer = await this.send(`${base}${path}${search}`, method, timeout, body);
-        if (answer.status !== 503) return await accepted(answer);
+        if (answer.status !== 503) return await accepted(answer, read);
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
         if (error instanceof ApiError) throw error;
@@ -130,9 +151,9 @@ export function workflowPath(id, ...rest) {
   return ["/api/workflows", encodeURIComponent(id), ...rest].join("/");
 }
 
-async function accepted(answer) {
+async function accepted(answer, read) {
   if (!answer.ok) throw await errorOf(answer);
-  return answer.json();
+  return read(answer);
 }
 
 async function errorOf(answer) {

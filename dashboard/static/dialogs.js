@@ -56,10 +56,19 @@ function control(field) {
     return h("label", { class: "inline" }, input, field.label);
   } else {
     const type = field.kind === "secret" ? "password" : "text";
-    input = h("input", { ...shared, type, placeholder: field.hint });
+    const list = field.choices?.length ? `choices-of-${field.name}` : undefined;
+    input = h("input", { ...shared, type, list, placeholder: field.hint });
+    if (list) {
+      const choices = field.choices.map((value) => h("option", { value }));
+      return h("label", {}, field.label, filled(input, field), h("datalist", { id: list }, choices));
+    }
   }
-  input.value = field.value ?? "";
-  return h("label", {}, field.label, input);
+  return h("label", {}, field.label, filled(input, field));
+}
+
+function filled(input, { value = "" }) {
+  input.value = value;
+  return input;
 }
 
 function values(form, fields) {
