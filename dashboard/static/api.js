@@ -28,6 +28,8 @@ export class Api {
     this.current = 0;
     this.namespace = "";
     this.token = "";
+    // What the caller may do, as the server says; null where it does not say.
+    this.operations = null;
   }
 
   // Trades a token for a session, whose cookie this page cannot read. A cluster that is still being
@@ -48,11 +50,21 @@ export class Api {
   }
 
   // Who the caller is; null where that is to be told first.
-  session() {
-    return this.get("/api/session").catch((error) => {
-      if (error.status === 401) return null;
-      throw error;
-    });
+  async session() {
+    try {
+      const session = await this.get("/api/session");
+      this.operations = session.operations ? new Set(session.operations) : null;
+      return session;
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      this.operations = new Set();
+      return null;
+    }
+  }
+
+  // Whether to offer it. A node before 0.5 does not say: then the server refuses what may not be.
+  may(operation) {
+    return this.operations === null || this.operations.has(operation);
   }
 
   // A cookie goes to the host alone that it came from.
@@ -83,19 +95,34 @@ export class Api {
     return Object.create(this, { namespace: { value: namespace } });
   }
 
-  // What the role does not allow is not offered. A node that does not tell refuses in its own words.
-  may(operation) {
-    return this.operations?.has(operation) ?? true;
-  }
-
   cluster() {
     return this.request("GET", "/api/cluster", {}, STATUS_TIMEOUT_MS);
   }
 
   // The same request id however often it is sent: no second effect on any node.
   post(path, body) {
-    const named = { ...body, request_id: requestId() };
-    return this.request("POST", path, {}, WRITE_TIMEOUT_MS, named);
+    return this.change("POST", path, { ...body, request_id: requestId() });
+  }
+
+  put(path, body) {
+    return this.change("PUT", path, { ...body, request_id: requestId() });
+  }
+
+  // What has the same effect once and twice needs no id.
+  change(method, path, body) {
+    return this.request(method, path, {}, WRITE_TIMEOUT_MS, body);
+  }
+
+  // An answer of this node that goes on until `signal` ends it.
+  async stream(base, path, signal) {
+    const answer = await this.send(`${base}${path}`, "GET", signal);
+    if (!answer.ok) throw await errorOf(answer);
+    return answer;
+  }
+
+  // This node is lost. Another call may have moved on meanwhile.
+  leave(base) {
+    if (this.base === base) this.current = (this.current + 1) % this.bases.length;
   }
 
   delete(path, query) {
@@ -115,7 +142,8 @@ export class Api {
     for (let tries = this.bases.length; tries > 0; tries -= 1) {
       const base = this.base;
       try {
-        const answer = await this.send(`${base}${path}${search}`, method, timeout, body);
+        const limit = AbortSignal.timeout(timeout);
+        const answer = await this.send(`${base}${path}${search}`, method, limit, body);
         if (answer.status !== 503) return await accepted(answer, read);
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
@@ -123,13 +151,12 @@ export class Api {
         const late = error.name === "TimeoutError";
         problems.push(`${host(base)}: ${late ? "no answer in time" : error.message}`);
       }
-      // Another call may have moved on meanwhile.
-      if (this.base === base) this.current = (this.current + 1) % this.bases.length;
+      this.leave(base);
     }
     throw new Unreachable(problems);
   }
 
-  send(url, method, timeout, body) {
+  send(url, method, signal, body) {
     const headers = {};
     if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
@@ -142,7 +169,7 @@ export class Api {
       body: body && JSON.stringify(body),
       cache: "no-store",
       credentials: this.token ? "omit" : "include",
-      signal: AbortSignal.timeout(timeout),
+      signal,
     });
   }
 }

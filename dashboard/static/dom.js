@@ -25,6 +25,7 @@ function escaped(code) {
   return code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
 const IN_LINES = new Set(["pre", "textarea"]);
 // Attributes that are read or heard. Others are taken as they are: an address, what was typed.
 const READ = new Set(["title", "aria-label", "alt", "placeholder"]);
@@ -32,14 +33,22 @@ const READ = new Set(["title", "aria-label", "alt", "placeholder"]);
 // h("a", {class: "id", href: "#/"}, "text", otherNode); a handler is {onclick: fn}. Every text goes
 // through visible(), so that no view can forget it.
 export function h(tag, properties = {}, ...children) {
-  const node = document.createElement(tag);
+  return furnished(document.createElement(tag), properties, children);
+}
+
+// The same for drawings.
+export function svg(tag, properties = {}, ...children) {
+  return furnished(document.createElementNS(SVG, tag), properties, children);
+}
+
+function furnished(node, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (READ.has(name)) node.setAttribute(name, visible(value));
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  const lines = IN_LINES.has(tag);
+  const lines = IN_LINES.has(node.localName);
   for (const child of children.flat()) {
     if (child === null || child === undefined) continue;
     node.append(child instanceof Node ? child : visible(child, { lines }));
@@ -92,6 +101,23 @@ export function setText(node, text) {
   if (node.textContent !== shown) node.textContent = shown;
 }
 
+// A table that a screen reader names, and that scrolls by itself where the screen is narrow. Each
+// column is its name, or {name, number: true}.
+export function table(label, columns, body, kind) {
+  const heads = columns.map((column) =>
+    h("th", { scope: "col", class: column.number && "number" }, column.name ?? column),
+  );
+  return h(
+    "div",
+    { class: "scroll", role: "region", "aria-label": label, tabindex: "0" },
+    h("table", { class: kind }, h("thead", {}, h("tr", {}, heads)), body),
+  );
+}
+
+export function button(label, onclick, kind) {
+  return h("button", { type: "button", class: kind, onclick }, label);
+}
+
 export function pill(status) {
   return h("span", { class: `pill ${status.toLowerCase().replaceAll("_", "-")}` }, status);
 }
@@ -125,6 +151,15 @@ export function localTime(iso) {
 
 export function count(number) {
   return Number.isFinite(number) ? number.toLocaleString("en") : "–";
+}
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function bytes(number) {
+  if (!Number.isFinite(number)) return "–";
+  const power = Math.min(Math.floor(Math.log2(Math.max(number, 1)) / 10), UNITS.length - 1);
+  const value = number / 1024 ** power;
+  return `${power && value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[power]}`;
 }
 
 const SHOWN_CHARACTERS = 4000;

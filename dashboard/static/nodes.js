@@ -1,69 +1,45 @@
-// The nodes of the cluster: who leads, and how far each one is.
+// What a node is at present, in words and in health: good, calm, warn or bad.
 
-import { count, h, reconcile, roundDuration, setText } from "./dom.js";
-
-export function showNodes(cluster, answeredBy) {
-  const leader = cluster.leader ? `${cluster.leader} leads` : "no leader";
-  setText(
-    document.getElementById("summary"),
-    [
-      leader,
-      `term ${cluster.term}`,
-      cluster.pending_change,
-      `seen by ${cluster.node} at ${new URL(answeredBy).host}`,
-    ]
-      .filter(Boolean)
-      .join(" · "),
-  );
-  const nodes = cluster.nodes.map((node) => ({
-    ...node,
-    away: node.connected === false && node.id !== cluster.node,
-    last_contact_ms: node.last_contact_ms && Math.round(node.last_contact_ms / 1000) * 1000,
-  }));
-  reconcile(document.getElementById("nodes"), nodes, (node) => node.id, card);
+// What it does matters most; that it does not vote, if it only follows.
+export function stateOf(node, cluster) {
+  const away = node.connected === false && node.id !== cluster.node;
+  if (node.member === "removed") return { label: "removed", health: "calm" };
+  if (away) return { label: kindOf(node, "away"), health: "bad" };
+  if (node.role === "unknown") return { label: "no answer", health: "bad" };
+  if (node.role.toLowerCase() === "candidate") return { label: "candidate", health: "warn" };
+  if (node.member === "learner") return { label: "learner", health: "warn" };
+  if (node.member === "api") return { label: "api", health: "calm" };
+  const leads = node.role.toLowerCase() === "leader";
+  return { label: node.role.toLowerCase(), health: leads ? "good" : "calm" };
 }
 
-// What a node does matters most; that it does not vote, if it only follows.
-function roleOf(node) {
-  if (node.member === "removed") return "removed";
-  if (node.member === "api") return node.away ? "api, away" : "api";
-  if (node.away) return node.member === "learner" ? "learner, away" : "away";
-  return node.member === "learner" ? "learner" : node.role.toLowerCase();
+function kindOf({ member }, state) {
+  return member === "voter" || !member ? state : `${member}, ${state}`;
 }
 
-function card(node) {
-  const role = roleOf(node);
-  return h(
-    "article",
-    { class: `node ${role.replace(",", "")}` },
-    h(
-      "header",
-      {},
-      h("span", { class: "dot", "aria-hidden": "true" }),
-      h("strong", {}, node.id),
-      h("span", { class: "role" }, role),
-    ),
-    h(
-      "dl",
-      {},
-      fact("commit", count(node.commit_index)),
-      fact("term", count(node.term)),
-      fact("applied", count(node.applied_index)),
-      fact("lag", count(node.lag)),
-      fact("heard", heard(node)),
-      fact("version", node.version || "–"),
-      fact("level", count(node.feature_level)),
-      fact("disk", node.incarnation ? node.incarnation.slice(0, 8) : "–"),
-    ),
-    h("p", { class: "quiet address" }, node.http || ""),
-  );
+// What of a node asks for a look: [{name, text}], most pressing first.
+export function concerns(node) {
+  const found = [];
+  const add = (when, name, text) => when && found.push({ name, text });
+  const violations = node.invariants?.violations?.length ?? 0;
+  add(violations, "invariants", `${violations} invariants do not hold`);
+  add(node.repair, "repair", node.repair);
+  add(node.no_vote, "no vote", node.no_vote);
+  add(node.disk_free_bytes < DISK_LOW_BYTES, "disk", "less than 1 GiB of disk free");
+  add(Math.abs(node.clock_skew_ms) > SKEW_MS, "clock", `clock off by ${node.clock_skew_ms} ms`);
+  add(node.fsync_ms > FSYNC_SLOW_MS, "fsync", `an fsync takes ${Math.round(node.fsync_ms)} ms`);
+  add(node.loop_lag_ms > LOOP_SLOW_MS, "loop", `its loop is ${Math.round(node.loop_lag_ms)} ms late`);
+  add(node.auth === "exposed", "auth", "others reach it, and it asks nobody for a token");
+  for (const [use, seconds] of Object.entries(node.certificates ?? {})) {
+    const days = Math.floor(seconds / 86_400);
+    const over = seconds <= 0 ? `the ${use} certificate is over` : `the ${use} certificate ends in ${days} days`;
+    add(days < CERTIFICATE_DAYS, "certificate", over);
+  }
+  return found;
 }
 
-function heard({ last_contact_ms: ms }) {
-  if (ms === undefined || ms === null) return "–";
-  return ms < 1000 ? "now" : `${roundDuration(ms)} ago`;
-}
-
-function fact(name, value) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
-}
+const DISK_LOW_BYTES = 2 ** 30;
+const SKEW_MS = 250;
+const FSYNC_SLOW_MS = 100;
+const LOOP_SLOW_MS = 250;
+const CERTIFICATE_DAYS = 14;

@@ -3,6 +3,7 @@
 import { workflowPath } from "./api.js";
 import { ask } from "./dialogs.js";
 import { count, duration, h, localTime, payload, pill, reconcile, roundDuration } from "./dom.js";
+import { link } from "./routes.js";
 import { runLink } from "./runs.js";
 import { ticks, timeline } from "./timeline.js";
 
@@ -10,7 +11,7 @@ const OPEN = new Set(["RUNNING", "WAITING", "PAUSED", "UNKNOWN"]);
 const HISTORY_SHOWN = 200;
 
 export class RunView {
-  constructor(api, { id, runId, ns }) {
+  constructor({ api }, { path: [id, runId = ""], query: { ns = "" } }) {
     this.api = api;
     this.id = id;
     this.runId = runId;
@@ -51,8 +52,12 @@ export class RunView {
         this.moreEvents,
       ),
     );
-    const back = h("a", { href: ns ? `#/?${new URLSearchParams({ ns })}` : "#/" }, "← All runs");
+    const back = h("a", { href: link("runs", [], { ns }) }, "← All runs");
     this.element = h("section", { "aria-label": "Run" }, h("p", {}, back), this.loaded);
+  }
+
+  get title() {
+    return this.id;
   }
 
   async update() {
@@ -105,7 +110,7 @@ export class RunView {
     return h(
       "div",
       {},
-      h("h2", { class: "id" }, run.workflow_id),
+      h("h1", { class: "id" }, run.workflow_id),
       pill(run.status),
       h(
         "div",

@@ -2,7 +2,7 @@
 
 import { bdi, count, duration, h, localTime, pill, reconcile, setText } from "./dom.js";
 import { Pace } from "./pace.js";
-import { startDialog } from "./start.js";
+import { link } from "./routes.js";
 
 const PAGE_SIZE = 50;
 const SEARCH_PAUSE_MS = 250;
@@ -24,9 +24,9 @@ const COLUMNS = ["Workflow", "Type", "Status", "Started", "Took", "Events"];
 const ATTRIBUTE = "attr.";
 
 export class RunsView {
-  constructor(api, filter, changeFilter) {
-    this.api = api;
-    this.changeFilter = changeFilter;
+  constructor(shell, { query }) {
+    this.shell = shell;
+    this.api = shell.api;
     // The cursors of the pages before this one, "" for the first.
     this.trail = [];
     this.listing = new Pace();
@@ -42,7 +42,7 @@ export class RunsView {
     this.element = h(
       "section",
       { "aria-label": "Runs", class: "runs-view" },
-      this.toolbar(filter),
+      this.toolbar(query),
       this.chips,
       this.attributes,
       h(
@@ -57,17 +57,18 @@ export class RunsView {
       ),
       h("footer", { class: "pager" }, this.note, this.newest, this.newer, this.older),
     );
-    this.filter = filter;
+    this.navigate({ query });
   }
 
-  set filter(filter) {
-    this.shownFilter = filter;
+  get title() {
+    return "Runs";
+  }
+
+  // What is typed stays, and the focus: only what is listed changes.
+  navigate({ query }) {
+    this.filter = query;
     this.showChips();
     this.showAttributes();
-  }
-
-  get filter() {
-    return this.shownFilter;
   }
 
   toolbar(filter) {
@@ -83,20 +84,15 @@ export class RunsView {
       });
       return input;
     };
-    const start = h("button", { type: "button", class: "primary" }, "Start a run");
-    start.addEventListener("click", () => startDialog(this.api, { types: this.typesShown() }));
-    start.hidden = !this.api.may("StartWorkflow");
-    this.start = start;
     return h(
       "header",
       { class: "toolbar" },
-      h("h2", {}, "Runs"),
+      h("h1", {}, "Runs"),
       field("q", "Search id or type", "search"),
       field("type", "Type"),
       field("task_queue", "Queue"),
       this.attributeForm(),
       field("ns", "Namespace: default"),
-      start,
     );
   }
 
@@ -123,7 +119,7 @@ export class RunsView {
 
   change(changes) {
     this.trail = [];
-    this.changeFilter({ ...this.filter, cursor: "", ...changes });
+    this.shell.setQuery({ ...this.filter, cursor: "", ...changes });
   }
 
   toggleStatus(status) {
@@ -134,7 +130,7 @@ export class RunsView {
 
   turn(cursor) {
     if (!cursor) this.trail = [];
-    this.changeFilter({ ...this.filter, cursor });
+    this.shell.setQuery({ ...this.filter, cursor });
   }
 
   back() {
@@ -147,7 +143,6 @@ export class RunsView {
   }
 
   async update() {
-    this.start.hidden = !this.api.may("StartWorkflow");
     await Promise.all([this.updateList(), this.updateCounts()]);
   }
 
@@ -161,6 +156,7 @@ export class RunsView {
     // Another filter was chosen meanwhile: its own answer is under way.
     if (!page || filter !== this.filter) return;
     reconcile(this.body, page.workflows, (run) => run.run_id, (run) => row(run, ns));
+    this.shell.types = [...new Set(page.workflows.map((run) => run.workflow_type))].sort();
     this.nextCursor = page.next_cursor;
     setText(this.note, this.pageNote(page));
     this.newest.disabled = this.newer.disabled = !filter.cursor;
@@ -242,10 +238,6 @@ export class RunsView {
     this.attributes.hidden = !wanted.length;
   }
 
-  typesShown() {
-    return [...new Set([...this.body.children].map((each) => each.dataset.type))].sort();
-  }
-
   pageNote({ workflows, total, total_exact: exact }) {
     const { cursor, ns: _, ...filters } = this.filter;
     if (!workflows.length) {
@@ -274,14 +266,13 @@ export function attributeOf(text) {
 }
 
 export function runLink(run, namespace) {
-  const query = namespace ? `?${new URLSearchParams({ ns: namespace })}` : "";
-  return `#/run/${encodeURIComponent(run.workflow_id)}/${encodeURIComponent(run.run_id)}${query}`;
+  return link("run", [run.workflow_id, run.run_id], { ns: namespace });
 }
 
 function row(run, namespace) {
   const took = run.closed_at ? duration(Date.parse(run.closed_at) - Date.parse(run.started_at)) : "";
   const attributes = Object.entries(run.search_attributes ?? {});
-  const element = h(
+  return h(
     "tr",
     {},
     h(
@@ -298,8 +289,6 @@ function row(run, namespace) {
     h("td", { class: "number" }, took),
     h("td", { class: "number" }, count(run.history_length)),
   );
-  element.dataset.type = run.workflow_type;
-  return element;
 }
 
 // Up and down go from run to run.

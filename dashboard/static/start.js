@@ -3,7 +3,8 @@
 import { ask } from "./dialogs.js";
 import { runLink } from "./runs.js";
 
-export function startDialog(api, { types = [] } = {}) {
+// `types` are those that the list has shown: whoever starts a run has often seen one of its kind.
+export function startWorkflow({ api, types = [] }) {
   return ask({
     title: "Start a workflow",
     fields: [
