@@ -5,6 +5,7 @@ const READ_TIMEOUT_MS = 7000;
 // A node says at once how the cluster is, leader or not: silence means that it is paused or cut off.
 const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
+const DOWNLOAD_TIMEOUT_MS = 120000;
 
 const SINCE_0_5 = new Set(["ListQueues", "ListWorkers", "TransferLeadership", "SnapshotNode"]);
 
@@ -98,6 +99,11 @@ export class Api {
     return accepted(await this.send(url, "GET", AbortSignal.timeout(STATUS_TIMEOUT_MS)));
   }
 
+  // The same way to the cluster, asking about another namespace.
+  within(namespace) {
+    return Object.create(this, { namespace: { value: namespace } });
+  }
+
   cluster() {
     return this.request("GET", "/api/cluster", {}, STATUS_TIMEOUT_MS);
   }
@@ -128,7 +134,17 @@ export class Api {
     if (this.base === base) this.current = (this.current + 1) % this.bases.length;
   }
 
-  async request(method, path, query, timeout, body) {
+  delete(path, query) {
+    const named = { ...query, request_id: requestId() };
+    return this.request("DELETE", path, named, WRITE_TIMEOUT_MS);
+  }
+
+  // The bytes of an answer, whole.
+  blob(path, query) {
+    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) => answer.blob());
+  }
+
+  async request(method, path, query, timeout, body, read = (answer) => answer.json()) {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
     const search = given.length ? `?${new URLSearchParams(given)}` : "";
     const problems = [];
@@ -137,7 +153,7 @@ export class Api {
       try {
         const limit = AbortSignal.timeout(timeout);
         const answer = await this.send(`${base}${path}${search}`, method, limit, body);
-        if (answer.status !== 503) return await accepted(answer);
+        if (answer.status !== 503) return await accepted(answer, read);
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
         if (error instanceof ApiError) throw error;
@@ -171,9 +187,9 @@ export function workflowPath(id, ...rest) {
   return ["/api/workflows", encodeURIComponent(id), ...rest].join("/");
 }
 
-async function accepted(answer) {
+async function accepted(answer, read) {
   if (!answer.ok) throw await errorOf(answer);
-  return answer.json();
+  return read(answer);
 }
 
 async function errorOf(answer) {

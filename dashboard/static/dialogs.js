@@ -3,7 +3,7 @@
 //
 // A field: {name, label, kind?, value?, hint?, required?, help?}. `kind`: "area", "check", "secret",
 // "number" (whole, unless `step` says otherwise), "select" (with `options`, texts or {value, label}),
-// or a line of text.
+// or a line of text, with `choices` to take one from.
 
 import { h } from "./dom.js";
 
@@ -75,10 +75,20 @@ function control(field) {
   }
   const input = entry(field, shared);
   input.value = field.value ?? input.value;
-  return h("label", {}, field.label, input, field.help ? h("small", {}, field.help) : null);
+  const help = field.help ? h("small", {}, field.help) : null;
+  return h("label", {}, field.label, input, help, choices(field));
 }
 
-function entry({ kind, hint, step = 1, options = [] }, shared) {
+// What may be meant is offered; anything else may be typed.
+function choices({ name, choices: values = [] }) {
+  return values.length ? h("datalist", { id: `${name}-choices` }, values.map(choice)) : null;
+}
+
+function choice(value) {
+  return h("option", { value });
+}
+
+function entry({ kind, hint, step = 1, options = [], choices: values = [] }, shared) {
   if (kind === "area") return h("textarea", { ...shared, rows: 6, spellcheck: "false" });
   if (kind === "select") {
     return h(
@@ -89,7 +99,8 @@ function entry({ kind, hint, step = 1, options = [] }, shared) {
   }
   const type = { secret: "password", number: "number" }[kind] ?? "text";
   const bounds = type === "number" ? { min: 0, step } : {};
-  return h("input", { ...shared, ...bounds, type, placeholder: hint });
+  const list = values.length ? `${shared.name}-choices` : undefined;
+  return h("input", { ...shared, ...bounds, type, list, placeholder: hint });
 }
 
 function values(form, fields) {

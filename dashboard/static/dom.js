@@ -1,8 +1,37 @@
-// Building the page. Text from outside becomes text nodes and nothing else: no HTML is ever parsed.
+// Building the page. Text from outside becomes text nodes and nothing else: no HTML is ever parsed,
+// and what would be unseen or turn the text around it is written out.
+
+// As the command line writes it: Python's isprintable, and the escapes of its string literals.
+const UNSEEN = /[\p{C}\p{Z}]/gu;
+const NAMED = new Map([
+  [" ", " "],
+  ["\t", "\\t"],
+  ["\n", "\\n"],
+  ["\r", "\\r"],
+]);
+
+// Text whose control, format and invisible characters can be seen: "\u202e" for a right-to-left
+// override. `lines` keeps line ends and tabs, for what is shown in lines of its own.
+export function visible(text, { lines = false } = {}) {
+  return String(text).replace(UNSEEN, (character) => {
+    if (lines && (character === "\n" || character === "\t")) return character;
+    return NAMED.get(character) ?? escaped(character.codePointAt(0));
+  });
+}
+
+function escaped(code) {
+  const hex = code.toString(16);
+  if (code < 0x100) return `\\x${hex.padStart(2, "0")}`;
+  return code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+}
 
 const SVG = "http://www.w3.org/2000/svg";
+const IN_LINES = new Set(["pre", "textarea"]);
+// Attributes that are read or heard. Others are taken as they are: an address, what was typed.
+const READ = new Set(["title", "aria-label", "alt", "placeholder"]);
 
-// h("a", {class: "id", href: "#/"}, "text", otherNode); a handler is {onclick: fn}.
+// h("a", {class: "id", href: "#/"}, "text", otherNode); a handler is {onclick: fn}. Every text goes
+// through visible(), so that no view can forget it.
 export function h(tag, properties = {}, ...children) {
   return furnished(document.createElement(tag), properties, children);
 }
@@ -16,10 +45,20 @@ function furnished(node, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (READ.has(name)) node.setAttribute(name, visible(value));
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  const lines = IN_LINES.has(node.localName);
+  for (const child of children.flat()) {
+    if (child === null || child === undefined) continue;
+    node.append(child instanceof Node ? child : visible(child, { lines }));
+  }
   return node;
+}
+
+// A name from outside within a sentence: its direction does not reach the words beside it.
+export function bdi(text, properties = {}) {
+  return h("bdi", properties, text);
 }
 
 // Makes `parent` show `items`, and leaves alone what has not changed: a click, a selection and the
@@ -58,7 +97,8 @@ export function reconcile(parent, items, keyOf, build, memoOf = JSON.stringify) 
 }
 
 export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const shown = visible(text);
+  if (node.textContent !== shown) node.textContent = shown;
 }
 
 // A table that a screen reader names, and that scrolls by itself where the screen is narrow. Each
@@ -100,12 +140,14 @@ export function roundDuration(ms) {
   return duration(ms).replace(/\.0+ s$/, " s");
 }
 
+// Digits alone: a locale's own format may bring marks that turn the text around it.
 export function localTime(iso) {
   const time = new Date(iso);
   if (Number.isNaN(time.getTime())) return iso || "";
-  const sameDay = time.toDateString() === new Date().toDateString();
-  const clock = time.toLocaleTimeString([], { hour12: false });
-  return sameDay ? clock : `${time.toLocaleDateString()} ${clock}`;
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(":");
+  if (time.toDateString() === new Date().toDateString()) return clock;
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clock}`;
 }
 
 export function count(number) {
@@ -135,7 +177,7 @@ export function payload(holder, name) {
   if (text.length > SHOWN_CHARACTERS) {
     const more = h("button", { type: "button", class: "link" }, `show all ${count(text.length)}`);
     more.addEventListener("click", () => {
-      box.textContent = text;
+      box.textContent = visible(text, { lines: true });
       more.remove();
     });
     parts.push(more);

@@ -1,22 +1,25 @@
-// Starting a workflow.
+// The dialog that starts a run.
 
 import { ask } from "./dialogs.js";
 import { runLink } from "./runs.js";
 
-export function startWorkflow({ api }) {
+// `types` are those that the list has shown: whoever starts a run has often seen one of its kind.
+export function startWorkflow({ api, types = [] }) {
   return ask({
     title: "Start a workflow",
     fields: [
-      { name: "type", label: "Type", required: true, value: "OrderSaga" },
+      { name: "type", label: "Type", required: true, choices: types },
       { name: "workflow_id", label: "Id", hint: "made by the server when empty" },
-      { name: "task_queue", label: "Task queue", hint: "default" },
       { name: "input", label: "Input", kind: "area" },
+      { name: "task_queue", label: "Task queue", hint: "default" },
+      { name: "namespace", label: "Namespace", hint: "default", value: api.namespace },
     ],
     action: "Start",
-    submit: async (values) => {
+    submit: async ({ namespace, ...values }) => {
       const given = Object.entries(values).filter(([, value]) => value !== "");
-      const started = await api.post("/api/workflows", Object.fromEntries(given));
-      location.hash = runLink(started, api.namespace);
+      const there = api.within(namespace.trim());
+      const started = await there.post("/api/workflows", Object.fromEntries(given));
+      location.hash = runLink(started, there.namespace);
     },
   });
 }
