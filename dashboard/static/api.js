@@ -7,7 +7,18 @@ const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
 const DOWNLOAD_TIMEOUT_MS = 120000;
 
-const SINCE_0_5 = new Set(["ListQueues", "ListWorkers", "TransferLeadership", "SnapshotNode"]);
+const SINCE_0_5 = new Set([
+  "ListQueues",
+  "ListWorkers",
+  "TransferLeadership",
+  "SnapshotNode",
+  "WhyRun",
+  "WhyTask",
+  "WhyQueue",
+  "WhyNode",
+  "WhyLeader",
+  "WhyLog",
+]);
 
 export class ApiError extends Error {
   constructor(message, status, reason) {

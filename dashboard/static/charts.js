@@ -27,7 +27,7 @@ export class Charts {
     this.shell = shell;
     this.share = null;
     this.charts = CHARTS.map((kind) => new Chart(kind, (share) => this.point(share)));
-    this.node = h("select", { "aria-label": "Whose hour" });
+    this.node = h("select", { "aria-label": "Whose hour" }, h("option", { value: "" }, "leader"));
     this.node.addEventListener("change", () => shell.wake());
     this.instant = h("input", {
       type: "range",
@@ -46,6 +46,7 @@ export class Charts {
       this.charts.map(({ element }) => element),
     );
     this.tools = h("div", { class: "hour-tools" }, this.when, this.instant, this.node);
+    this.grid.hidden = this.tools.hidden = true;
     this.element = h(
       "section",
       { class: "hour" },

@@ -6,6 +6,7 @@ import { Elections } from "./elections.js";
 import { actionsOf, addNode, transfer } from "./members.js";
 import { concerns, stateOf } from "./nodes.js";
 import { NodeTable } from "./nodetable.js";
+import { openWhy, whyButton } from "./why.js";
 
 export class ClusterView {
   // What is told of each second comes by itself; the charts get a point each five.
@@ -15,6 +16,7 @@ export class ClusterView {
     this.shell = shell;
     this.leader = h("strong");
     this.since = h("span", { class: "quiet" });
+    this.whyLeader = h("span", {}, mayAsk(shell, "Leader", { kind: "leader" }, "the leader"));
     this.concerns = h("ul", { class: "concerns", "aria-label": "What needs a look" });
     this.nodes = new NodeTable((node, cluster) => actionsOf(shell, node, cluster));
     this.elections = new Elections();
@@ -26,7 +28,7 @@ export class ClusterView {
         "header",
         { class: "toolbar" },
         h("h1", {}, "Cluster"),
-        h("p", { class: "leads" }, this.leader, " ", this.since),
+        h("p", { class: "leads" }, this.leader, " ", this.since, " ", this.whyLeader),
         h("div", { class: "actions" }, clusterActions(shell)),
       ),
       this.concerns,
@@ -46,10 +48,15 @@ export class ClusterView {
     const said = [heldFor(since), `term ${cluster.term}`, cluster.pending_change];
     setText(this.since, said.filter(Boolean).join(" · "));
     const found = cluster.nodes.flatMap((node) => pressing(node, cluster));
-    reconcile(this.concerns, found, ({ id, name }) => `${id} ${name}`, concernItem);
+    reconcile(this.concerns, found, ({ id, name }) => `${id} ${name}`, (each) => this.concern(each));
     this.concerns.hidden = found.length === 0;
     this.nodes.show(cluster);
     this.elections.show(cluster);
+  }
+
+  concern({ id, text, health }) {
+    const ask = mayAsk(this.shell, "Node", { kind: "node", id }, `node ${id}`);
+    return h("li", { class: health }, h("b", {}, id), " ", text, " ", ask);
   }
 
   update() {
@@ -60,6 +67,7 @@ export class ClusterView {
 function clusterActions(shell) {
   const { api } = shell;
   return [
+    api.may("WhyLog") && button("Ask about the log", () => openWhy(api, { kind: "log" }, "the log")),
     api.may("TransferLeadership") && button("Transfer leadership", () => transfer(shell)),
     api.may("AddNode") && button("Add a node", () => addNode(shell)),
   ].filter(Boolean);
@@ -83,6 +91,6 @@ function pressing(node, cluster) {
   return found;
 }
 
-function concernItem({ id, text, health }) {
-  return h("li", { class: health }, h("b", {}, id), " ", text);
+function mayAsk({ api }, call, subject, about) {
+  return api.may(`Why${call}`) ? whyButton(api, subject, about) : null;
 }

@@ -40,7 +40,7 @@ export class Elections {
   draw({ elections, nodes }) {
     const { reigns, from, to } = reignsOf(elections, Date.now());
     const ids = nodes.map(({ id }) => id);
-    setText(this.from, `${roundDuration(Math.round((to - from) / 1000) * 1000)} ago`);
+    setText(this.from, `${roundDuration(Math.round((to - from) / 1000) * 1000)} ago`.replace(" 0 s", ""));
     reconcile(this.ids, ids, (id) => id, (id) => h("li", {}, id));
     // A drawing that has not moved is left alone: what it says under the pointer stays.
     const share = (at) => `${(((at - from) / (to - from)) * 100).toFixed(1)}%`;
