@@ -4,7 +4,8 @@ import { bdi, h, payload } from "./dom.js";
 
 // {name, text, href?, mono?, error?} or {name, holder, field} for a payload.
 export function factElement(fact) {
-  return h("div", {}, h("dt", {}, fact.name), h("dd", {}, factValue(fact)));
+  const wide = fact.holder || fact.error ? "wide" : null;
+  return h("div", { class: wide }, h("dt", {}, fact.name), h("dd", {}, factValue(fact)));
 }
 
 function factValue(fact) {

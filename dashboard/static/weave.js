@@ -10,7 +10,7 @@ const LANE = 7;
 const SIEVES = {
   all: () => true,
   open: (pick) => pick.open,
-  failed: (pick) => pick.status === "FAILED" || Boolean(pick.last_error),
+  failed: (pick) => pick.status === "FAILED" || Boolean(pick.open && pick.last_error),
   retried: (pick) => pick.attempts > 1,
 };
 
