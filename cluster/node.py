@@ -54,6 +54,7 @@ from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
@@ -290,6 +291,12 @@ class Node:
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
         )
+        self.pollers = Pollers(
+            consensus=self.consensus,
+            node_id=config.node_id,
+            workers=self.dispatch.workers,
+            leading=self.duties.standing,
+        )
 
     def _wire(self) -> None:
         consensus = self.consensus
@@ -325,6 +332,7 @@ class Node:
             forwarder=self.forwarder,
             reads=self.reads,
             dispatch=self.dispatch,
+            pollers=self.pollers,
             replica=self.replica,
             store=store,
             consensus=self.consensus,

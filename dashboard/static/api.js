@@ -7,6 +7,19 @@ const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
 const DOWNLOAD_TIMEOUT_MS = 120000;
 
+const SINCE_0_5 = new Set([
+  "ListQueues",
+  "ListWorkers",
+  "TransferLeadership",
+  "SnapshotNode",
+  "WhyRun",
+  "WhyTask",
+  "WhyQueue",
+  "WhyNode",
+  "WhyLeader",
+  "WhyLog",
+]);
+
 export class ApiError extends Error {
   constructor(message, status, reason) {
     super(message);
@@ -62,9 +75,10 @@ export class Api {
     }
   }
 
-  // Whether to offer it. A node before 0.5 does not say: then the server refuses what may not be.
+  // Whether to offer it. A node before 0.5 does not say, and has fewer calls: of those it has, the
+  // server refuses what may not be.
   may(operation) {
-    return this.operations === null || this.operations.has(operation);
+    return this.operations?.has(operation) ?? !SINCE_0_5.has(operation);
   }
 
   // A cookie goes to the host alone that it came from.
@@ -88,6 +102,12 @@ export class Api {
 
   get(path, query = {}) {
     return this.request("GET", path, query, READ_TIMEOUT_MS);
+  }
+
+  // What this node knows itself. A session is good on the host alone that it was opened at.
+  async getAt(http, path) {
+    const url = `${new URL(this.base).protocol}//${http}${path}`;
+    return accepted(await this.send(url, "GET", AbortSignal.timeout(STATUS_TIMEOUT_MS)));
   }
 
   // The same way to the cluster, asking about another namespace.

@@ -129,6 +129,7 @@ async function logOut() {
 // ---- what is shown, each time it changes ----------------------------------------------------------
 
 function showCluster(cluster, base, streaming) {
+  const first = !shell.cluster;
   shell.cluster = cluster;
   api.learn(cluster.nodes);
   showSummary(cluster, base, streaming);
@@ -137,6 +138,7 @@ function showCluster(cluster, base, streaming) {
   // Another node may be of another release, and allow less.
   if (seenAt && seenAt !== base) showWho();
   seenAt = base;
+  if (first) askAgain();
 }
 
 function note(subject, error) {

@@ -2,8 +2,8 @@
 // server has answered, and shows the server's error without losing what was typed.
 //
 // A field: {name, label, kind?, value?, hint?, required?, help?}. `kind`: "area", "check", "secret",
-// "number", "select" (with `options`, texts or {value, label}), or a line of text, with `choices`
-// to take one from.
+// "number" (whole, unless `step` says otherwise), "select" (with `options`, texts or {value, label}),
+// or a line of text, with `choices` to take one from.
 
 import { h } from "./dom.js";
 
@@ -88,7 +88,7 @@ function choice(value) {
   return h("option", { value });
 }
 
-function entry({ kind, hint, options = [], choices: values = [] }, shared) {
+function entry({ kind, hint, step = 1, options = [], choices: values = [] }, shared) {
   if (kind === "area") return h("textarea", { ...shared, rows: 6, spellcheck: "false" });
   if (kind === "select") {
     return h(
@@ -98,7 +98,7 @@ function entry({ kind, hint, options = [], choices: values = [] }, shared) {
     );
   }
   const type = { secret: "password", number: "number" }[kind] ?? "text";
-  const bounds = type === "number" ? { min: 0, step: 1 } : {};
+  const bounds = type === "number" ? { min: 0, step } : {};
   const list = values.length ? `${shared.name}-choices` : undefined;
   return h("input", { ...shared, ...bounds, type, list, placeholder: hint });
 }

@@ -61,8 +61,8 @@ export function bdi(text, properties = {}) {
   return h("bdi", properties, text);
 }
 
-// Makes `parent` show `items`, and leaves alone what has not changed: a click, a selection and the
-// focus survive the update that happens each second. `memoOf` says what of an item is shown.
+// Makes `parent` show `items`, and leaves alone what has not changed: a click and a selection survive
+// the update that happens each second, and the focus survives any. `memoOf` says what of an item is shown.
 export function reconcile(parent, items, keyOf, build, memoOf = JSON.stringify) {
   const old = new Map([...parent.children].map((node) => [node.dataset.key, node]));
   const wanted = items.map((item) => {
@@ -82,18 +82,29 @@ export function reconcile(parent, items, keyOf, build, memoOf = JSON.stringify) 
   let position = parent.firstElementChild;
   for (const node of wanted) {
     const stale = old.get(node.dataset.key);
+    const focused = stale && stale !== node ? focusIn(stale) : -1;
     if (stale && stale !== node) {
       if (position === stale) position = stale.nextElementSibling;
       stale.remove();
     }
     if (position === node) position = node.nextElementSibling;
     else parent.insertBefore(node, position);
+    if (focused >= 0) focusable(node)[focused]?.focus({ preventScroll: true });
   }
   while (position) {
     const next = position.nextElementSibling;
     position.remove();
     position = next;
   }
+}
+
+// Which of its controls has the focus: what is built anew in its place gets it.
+function focusIn(node) {
+  return node.contains(document.activeElement) ? focusable(node).indexOf(document.activeElement) : -1;
+}
+
+function focusable(node) {
+  return [...node.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
 }
 
 export function setText(node, text) {
@@ -118,8 +129,9 @@ export function button(label, onclick, kind) {
   return h("button", { type: "button", class: kind, onclick }, label);
 }
 
-export function pill(status) {
-  return h("span", { class: `pill ${status.toLowerCase().replaceAll("_", "-")}` }, status);
+// `look` is a class of the stylesheet: that of a run's status, or good, calm, warn, bad.
+export function pill(status, look = status.toLowerCase().replaceAll("_", "-")) {
+  return h("span", { class: `pill ${look}` }, status);
 }
 
 export function duration(ms) {

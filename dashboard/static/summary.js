@@ -6,14 +6,11 @@ import { link } from "./routes.js";
 
 export function showSummary(cluster, base, streaming) {
   const states = cluster.nodes.map((node) => ({ id: node.id, ...stateOf(node, cluster) }));
-  const said = [
-    cluster.leader ? `${cluster.leader} leads` : "no leader",
-    `term ${cluster.term}`,
-    cluster.pending_change,
-    `seen by ${cluster.node} at ${new URL(base).host}`,
-    streaming ? "live" : "asked each second",
-  ];
-  setText(document.getElementById("summary"), said.filter(Boolean).join(" · "));
+  const leads = cluster.leader ? `${cluster.leader} leads` : "no leader";
+  setText(document.getElementById("summary"), `${leads} · term ${cluster.term}`);
+  const seen = document.getElementById("seen");
+  setText(seen, `seen by ${cluster.node}${streaming ? ", live" : ""}`);
+  seen.title = new URL(base).host;
   reconcile(document.getElementById("threads"), states, ({ id }) => id, ({ id, label, health }) =>
     h(
       "li",

@@ -1,13 +1,14 @@
 // Light, dark, or as the system has it. A screen on a wall is told once and remembers.
 
-const CHOICES = { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" };
+const CHOICES = { "": "as the system", light: "light", dark: "dark" };
 const KEY = "raftflow.theme";
 
 export function themeButton(button) {
   let chosen = remembered();
   const show = () => {
     document.documentElement.dataset.theme = chosen;
-    button.textContent = CHOICES[chosen];
+    button.setAttribute("aria-label", `Theme: ${CHOICES[chosen]}`);
+    button.title = CHOICES[chosen];
   };
   button.addEventListener("click", () => {
     const names = Object.keys(CHOICES);

@@ -11,13 +11,21 @@
 //   showCluster(cluster)       whenever the document of /api/cluster came
 //   close()                    another view takes its place
 
+import { AuditView } from "./audit.js";
 import { ClusterView } from "./cluster.js";
+import { NamespacesView } from "./namespaces.js";
+import { QueuesView } from "./queues.js";
 import { RunView } from "./run.js";
 import { RunsView } from "./runs.js";
+import { TokensView } from "./tokens.js";
 
 // `call` is what the view asks for: it is offered to those who may. `key` follows a g.
 export const VIEWS = {
   cluster: { View: ClusterView, label: "Cluster", call: "DescribeCluster", key: "c" },
   runs: { View: RunsView, label: "Runs", call: "ListWorkflows", key: "r" },
   run: { View: RunView, within: "runs" },
+  queues: { View: QueuesView, label: "Queues", call: "ListQueues", key: "q" },
+  namespaces: { View: NamespacesView, label: "Namespaces", call: "ListNamespaces", key: "n" },
+  tokens: { View: TokensView, label: "Tokens", call: "ListTokens", key: "t" },
+  audit: { View: AuditView, label: "Audit", call: "ListAudit", key: "a" },
 };

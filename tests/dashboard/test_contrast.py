@@ -1,4 +1,4 @@
-"""Whoever reads the page can: each ink stands out from each ground, in light and in dark (WCAG AA)."""
+"""Whoever reads the page can: each ink stands out from each ground, light and dark (WCAG AA)."""
 
 import re
 
