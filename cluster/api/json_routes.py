@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks
+from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks, why
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -51,6 +51,8 @@ PATHS: Mapping[str, Methods] = {
     "/api/cluster": {"GET": node.CLUSTER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
+    "/api/why/log": {"GET": why.LOG},
+    "/api/why/leader": {"GET": why.LEADER},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",
@@ -80,6 +82,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
     },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
+    "/api/why/run": {"": {"GET": why.RUN}},
+    "/api/why/task": {"": {"GET": why.TASK}},
+    "/api/why/queue": {"": {"GET": why.QUEUE}},
+    "/api/why/node": {"": {"GET": why.NODE}},
 }
 
 

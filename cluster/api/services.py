@@ -15,7 +15,9 @@ from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
 from raftflow.cluster.work_facts import Wanted, Work
@@ -199,6 +201,8 @@ class NodeServices:
     reads: Reads
     dispatch: Dispatch
     pollers: Pollers
+    leader_facts: LeaderFacts
+    refused: RefusedCalls
     replica: Replica
     store: Store
     consensus: Consensus

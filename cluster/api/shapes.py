@@ -20,6 +20,7 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import TABLE
+from raftflow.cluster.api.why_view import WHY_SHAPES
 from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
 from raftflow.engine.commands import Role
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
@@ -109,6 +110,7 @@ def _commands() -> dict[str, Schema]:
 
 SHAPES: Mapping[str, Schema] = {
     **_commands(),
+    **WHY_SHAPES,
     "SearchAttributes": {"type": "object", "additionalProperties": SCALAR, **_ATTRIBUTE_NAMES},
     "AttributeChanges": {
         "type": "object",

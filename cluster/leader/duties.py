@@ -9,7 +9,7 @@ too much is harmless.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import structlog
@@ -29,6 +29,7 @@ from raftflow.cluster.leader.retention import Retention
 from raftflow.cluster.leader.returns import Network, Returns
 from raftflow.cluster.leader.standing import standing
 from raftflow.cluster.leader.timers import Timers
+from raftflow.cluster.leader_facts import LeaseFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
@@ -255,6 +256,13 @@ class Duties:
             now_ms=self._clock.now_ms(),
             most=most,
         )
+
+    def lease_facts(self, token: str) -> LeaseFacts | None:
+        return self.leases.facts(token, self._clock.now_ms()) if self._term else None
+
+    def names_waiting(self, *, activities: bool, namespace: str, queue: str) -> Mapping[str, int]:
+        """How many tasks of a queue wait, by activity or workflow type."""
+        return self.matching.names((activities, namespace, queue))
 
     # ---- polls ----------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raftflow.cluster.leader.matching import QueueKey
+from raftflow.cluster.leader_facts import LeaseFacts
 from raftflow.cluster.nonces import granted_poll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.proto.raftflow.internal.v1 import node_pb2
@@ -109,6 +110,14 @@ class Leases:
             return False
         lease.deadline_ms = now_ms + lease.duration_ms
         return True
+
+    def facts(self, token: str, now_ms: int) -> LeaseFacts | None:
+        lease = self._by_token.get(token)
+        if lease is None:
+            return None
+        left_ms = lease.deadline_ms - now_ms
+        silent_ms = max(0, lease.duration_ms - left_ms)
+        return LeaseFacts(left_ms=left_ms, silent_ms=silent_ms, duration_ms=lease.duration_ms)
 
     def missed(self, now_ms: int) -> list[Lease]:
         """Leases whose deadline has passed, each once: its expiry is then under way."""

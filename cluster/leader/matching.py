@@ -117,6 +117,11 @@ class Matching:
             return (0, None)
         return (len(queue.order), next(iter(queue.order.values())).since_ms)
 
+    def names(self, key: QueueKey) -> dict[str, int]:
+        """How many tasks wait in this queue, by name."""
+        queue = self._queues.get(key)
+        return {} if queue is None else {n: line.waiting for n, line in queue.tasks.items()}
+
     def offer(self, tasks: Iterable[QueuedTask]) -> list[Match]:
         """Tasks are queued, all at once."""
         left = []

@@ -146,9 +146,9 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-// An instant or an age is round: 5 s says more than 5.00 s.
+// An instant or an age is round: 5 s says more than 5.00 s, and 2 h more than 2 h 0 min.
 export function roundDuration(ms) {
-  return duration(ms).replace(/\.0+ s$/, " s");
+  return duration(ms).replace(/\.0+ s$/, " s").replace(/ 0 (s|min|h)$/, "");
 }
 
 // Digits alone: a locale's own format may bring marks that turn the text around it.

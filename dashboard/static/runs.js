@@ -214,6 +214,7 @@ export class RunsView {
     button.show = ({ pressed, number }) => {
       button.setAttribute("aria-pressed", pressed);
       button.classList.toggle("none", number === "0");
+      button.classList.toggle("some", number !== "0" && number !== "");
       setText(figure, number);
     };
     return button;

@@ -1,17 +1,16 @@
 // The time line as cloth: an overview of all picks side by side, and a row for each. The warp lies
 // behind every row and comes to the front at each second crossing, the other one in the next row.
 
-import { count, h, reconcile, roundDuration, setText } from "./dom.js";
-import { StepRow } from "./step.js";
+import { count, h, reconcile, roundDuration, setText, svg } from "./dom.js";
+import { lay, StepRow } from "./step.js";
 import { lanes, place, ticks, warp, windowed } from "./timeline.js";
 
 const ROWS = 100;
 const LANE = 7;
-const SVG = "http://www.w3.org/2000/svg";
 const SIEVES = {
   all: () => true,
   open: (pick) => pick.open,
-  failed: (pick) => pick.status === "FAILED" || Boolean(pick.last_error),
+  failed: (pick) => pick.status === "FAILED" || Boolean(pick.open && pick.last_error),
   retried: (pick) => pick.attempts > 1,
 };
 
@@ -32,9 +31,7 @@ export class Weave {
       this.first = 0;
       this.draw();
     });
-    this.cloth = document.createElementNS(SVG, "svg");
-    this.cloth.setAttribute("preserveAspectRatio", "none");
-    this.cloth.setAttribute("role", "img");
+    this.cloth = svg("svg", { preserveAspectRatio: "none", role: "img" });
     this.frame = h("span", { class: "frame", hidden: true });
     this.overview = h("div", { class: "cloth" }, this.cloth, this.frame);
     this.overview.addEventListener("pointerdown", (event) => this.drag(event));
@@ -79,10 +76,6 @@ export class Weave {
     this.draw();
   }
 
-  get shownWindow() {
-    return this.window ? windowed(this.window, this.woven) : this.woven;
-  }
-
   move(share) {
     const { from, to } = this.spanShown();
     const by = (to - from) * share;
@@ -97,8 +90,7 @@ export class Weave {
   }
 
   spanShown() {
-    const { from, to } = this.window ? this.shownWindow : this.span();
-    return { from, to };
+    return this.window ? windowed(this.window, this.woven) : this.span();
   }
 
   span() {
@@ -181,9 +173,9 @@ export class Weave {
   drawWarp(shown, start) {
     const { unit, width, first } = warp(shown, start);
     const style = this.element.style;
-    style.setProperty("--warp", `${width * 100}%`);
-    style.setProperty("--warp-at", `${shifted(first, width) * 100}%`);
-    style.setProperty("--warp-two", `${width * 200}%`);
+    style.setProperty("--unit", `${width * 100}%`);
+    style.setProperty("--unit-at", `${shifted(first, width) * 100}%`);
+    style.setProperty("--two-units", `${width * 200}%`);
     style.setProperty("--even-at", `${shifted(first / 2, width * 2) * 100}%`);
     style.setProperty("--odd-at", `${shifted((first + 1) / 2, width * 2) * 100}%`);
     setText(this.scale, `from thread to thread ${roundDuration(unit)}`);
@@ -209,10 +201,11 @@ export class Weave {
     }
     for (const { what, at } of marks) line(`mark ${what}`, `M${x(at).toFixed(1)} 0v${height}`);
     const wanted = [...paths].map(([look, d]) => ({ look, d }));
-    reconcileSvg(this.cloth, wanted);
+    showPaths(this.cloth, wanted);
     this.cloth.setAttribute("aria-label", describeCloth(picks, marks));
     this.frame.hidden = !this.window;
-    stretch(this.frame, place(shown.from, { from: start, to: end }), place(shown.to, { from: start, to: end }));
+    const whole = this.span();
+    lay(this.frame, place(shown.from, whole), place(shown.to, whole));
   }
 
   drawChips(picks) {
@@ -271,19 +264,14 @@ export function describeCloth(picks, marks) {
   return `Overview: ${parts.filter(Boolean).join(", ")}`;
 }
 
-function reconcileSvg(svg, wanted) {
-  while (svg.children.length > wanted.length) svg.lastChild.remove();
-  while (svg.children.length < wanted.length) svg.append(document.createElementNS(SVG, "path"));
+function showPaths(cloth, wanted) {
+  while (cloth.children.length > wanted.length) cloth.lastChild.remove();
+  while (cloth.children.length < wanted.length) cloth.append(svg("path"));
   wanted.forEach(({ look, d }, at) => {
-    const path = svg.children[at];
+    const path = cloth.children[at];
     if (path.getAttribute("class") !== look) path.setAttribute("class", look);
     if (path.getAttribute("d") !== d) path.setAttribute("d", d);
   });
-}
-
-export function stretch(element, from, to) {
-  element.style.left = `${from * 100}%`;
-  element.style.width = `${Math.max(to - from, 0) * 100}%`;
 }
 
 function move(element, at) {
@@ -306,7 +294,7 @@ function legend() {
   ];
   return h(
     "ul",
-    { class: "keys" },
-    items.map(([look, text]) => h("li", {}, h("span", { class: `thread ${look}` }), text)),
+    { class: "looks" },
+    items.map(([look, text]) => h("li", {}, h("span", { class: `pick ${look}` }), text)),
   );
 }

@@ -23,7 +23,7 @@ export class WhyPanel {
   constructor(api, subject) {
     this.api = subject.namespace === undefined ? api : api.within(subject.namespace);
     this.subject = subject;
-    this.answer = h("p", { class: "answer" }, "Asking…");
+    this.answer = h("p", { class: "answer", role: "status" }, "Asking…");
     this.chain = h("ol", { class: "chain" });
     this.seen = h("p", { class: "quiet seen" });
     this.element = h("div", { class: "why" }, this.answer, this.chain, this.seen);
@@ -142,12 +142,7 @@ export function whyButton(api, subject, about) {
       type: "button",
       class: "link why-button",
       "aria-label": `why? ${about}`,
-      onclick: (event) => {
-        // Within the summary of a step: what it says is not to be folded.
-        event.preventDefault();
-        event.stopPropagation();
-        openWhy(api, subject, about);
-      },
+      onclick: () => openWhy(api, subject, about),
     },
     "why?",
   );
@@ -157,13 +152,8 @@ export async function openWhy(api, subject, about) {
   const panel = new WhyPanel(api, subject);
   const close = h("button", { type: "button", class: "primary" }, "Close");
   const title = h("h2", {}, "Why? ", bdi(about));
-  const dialog = h(
-    "dialog",
-    { class: "why-dialog", "aria-label": `Why? ${about}` },
-    title,
-    h("div", { "aria-live": "polite" }, panel.element),
-    h("footer", {}, close),
-  );
+  const body = h("div", { class: "shown" }, title, panel.element, h("footer", {}, close));
+  const dialog = h("dialog", { class: "why-dialog", "aria-label": `Why? ${about}` }, body);
   close.addEventListener("click", () => dialog.close());
   // Another view, another question.
   const leave = () => dialog.close();

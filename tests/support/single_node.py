@@ -36,8 +36,10 @@ from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.pollers import EVERYTHING
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -107,6 +109,7 @@ class SingleNode:
     members: dict[str, Any] = field(default_factory=dict)
     post_closed: bool = False
     leading: Leading | None = None
+    lease: LeaseFacts | None = None
     # what /api/queues is told of what is queued
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -233,6 +236,12 @@ class SingleNode:
             if wanted.takes(parked.poll.namespace, parked.poll.task_queue)
         ]
         return Work(pollers=tuple(polls), leading=self.leading)
+
+    def lease_facts(self, token: str) -> LeaseFacts | None:
+        return self.lease
+
+    def names_waiting(self, *, activities: bool, namespace: str, queue: str) -> Mapping[str, int]:
+        return {}
 
     async def park(self, kind: str, poll: Poll, timeout_ms: int) -> Sequence[Any]:
         """Hand out what there is when something is there; all of it, up to what is wanted."""
@@ -533,6 +542,8 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         reads=node,
         dispatch=node,
         pollers=node,
+        leader_facts=LeaderFacts(consensus=node, node_id="n1", leading=node),
+        refused=RefusedCalls(consensus=node, node_id="n1"),
         replica=node,
         store=node,
         consensus=node,
