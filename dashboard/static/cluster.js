@@ -80,13 +80,14 @@ function sinceOf({ leader_since: since, elections, leader, term }) {
 
 function heldFor(since) {
   if (!since) return "";
-  const held = roundDuration(Math.floor((Date.now() - Date.parse(since)) / 1000) * 1000);
-  return `since ${localTime(since)}${held && `, for ${held}`}`;
+  // This clock may be behind the cluster's.
+  const seconds = Math.max(1, Math.floor((Date.now() - Date.parse(since)) / 1000));
+  return `since ${localTime(since)}, for ${roundDuration(seconds * 1000)}`;
 }
 
 function pressing(node, cluster) {
   const { label, health } = stateOf(node, cluster);
-  const found = concerns(node).map((each) => ({ ...each, id: node.id, health: "warn" }));
+  const found = concerns(node).map((each) => ({ ...each, id: node.id }));
   if (health === "bad") found.unshift({ id: node.id, name: "state", text: label, health });
   return found;
 }

@@ -17,29 +17,59 @@ function kindOf({ member }, state) {
   return member === "voter" || !member ? state : `${member}, ${state}`;
 }
 
-// What of a node asks for a look: [{name, text}], most pressing first.
-export function concerns(node) {
-  const found = [];
-  const add = (when, name, text) => when && found.push({ name, text });
-  const violations = node.invariants?.violations?.length ?? 0;
-  add(violations, "invariants", `${violations} invariants do not hold`);
-  add(node.repair, "repair", node.repair);
-  add(node.no_vote, "no vote", node.no_vote);
-  add(node.disk_free_bytes < DISK_LOW_BYTES, "disk", "less than 1 GiB of disk free");
-  add(Math.abs(node.clock_skew_ms) > SKEW_MS, "clock", `clock off by ${node.clock_skew_ms} ms`);
-  add(node.fsync_ms > FSYNC_SLOW_MS, "fsync", `an fsync takes ${Math.round(node.fsync_ms)} ms`);
-  add(node.loop_lag_ms > LOOP_SLOW_MS, "loop", `its loop is ${Math.round(node.loop_lag_ms)} ms late`);
-  add(node.auth === "exposed", "auth", "others reach it, and it asks nobody for a token");
-  for (const [use, seconds] of Object.entries(node.certificates ?? {})) {
-    const days = Math.floor(seconds / 86_400);
-    const over = seconds <= 0 ? `the ${use} certificate is over` : `the ${use} certificate ends in ${days} days`;
-    add(days < CERTIFICATE_DAYS, "certificate", over);
-  }
-  return found;
+const DAY_S = 86_400;
+
+// From which value on a fact needs a look, and from which it is bad. What is not known is neither.
+const BOUNDS = {
+  lag: { warn: 100, bad: 1000 },
+  last_contact_ms: { warn: 1000, bad: 5000 },
+  fsync_ms: { warn: 20, bad: 100 },
+  loop_lag_ms: { warn: 50, bad: 250 },
+  clock_skew_ms: { warn: 250, bad: 1000 },
+};
+const DISK_LOW_BYTES = 2 ** 30;
+const CERTIFICATE_ENDS_S = 14 * DAY_S;
+
+// "warn", "bad", or undefined.
+export function lookOf(node, fact) {
+  const value = node[fact];
+  if (!Number.isFinite(value)) return undefined;
+  if (fact === "disk_free_bytes") return value < DISK_LOW_BYTES ? "bad" : undefined;
+  const { warn, bad } = BOUNDS[fact];
+  if (Math.abs(value) >= bad) return "bad";
+  return Math.abs(value) >= warn ? "warn" : undefined;
 }
 
-const DISK_LOW_BYTES = 2 ** 30;
-const SKEW_MS = 250;
-const FSYNC_SLOW_MS = 100;
-const LOOP_SLOW_MS = 250;
-const CERTIFICATE_DAYS = 14;
+// What of a node asks for a look: [{name, text, health}], most pressing first.
+export function concerns(node) {
+  const violated = node.invariants?.violated;
+  const found = [
+    violated && { health: "bad", name: "invariants", text: `${violated} invariants do not hold` },
+    node.repair && { health: "bad", name: "repair", text: node.repair },
+    bad(node, "disk_free_bytes", "less than 1 GiB of disk free"),
+    node.no_vote && { health: "warn", name: "vote", text: `counts in no majority: ${node.no_vote}` },
+    bad(node, "lag", `${node.lag} entries are not applied yet`),
+    bad(node, "fsync_ms", `an fsync takes ${Math.round(node.fsync_ms)} ms`),
+    bad(node, "loop_lag_ms", `its loop is ${Math.round(node.loop_lag_ms)} ms late`),
+    bad(node, "clock_skew_ms", `its clock is ${node.clock_skew_ms} ms off`),
+    node.auth === "exposed" && {
+      health: "warn",
+      name: "auth",
+      text: "others reach it, and it asks nobody for a token",
+    },
+    ...Object.entries(node.certificates ?? {}).map(certificateConcern),
+  ];
+  return found.filter(Boolean);
+}
+
+function bad(node, name, text) {
+  return lookOf(node, name) === "bad" ? { health: "bad", name, text } : null;
+}
+
+function certificateConcern([use, left]) {
+  if (left > CERTIFICATE_ENDS_S) return null;
+  const name = `certificate ${use}`;
+  if (left <= 0) return { health: "bad", name, text: `its ${use} certificate is over` };
+  const days = Math.floor(left / DAY_S);
+  return { health: "warn", name, text: `its ${use} certificate ends in ${days} days` };
+}

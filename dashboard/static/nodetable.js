@@ -2,38 +2,32 @@
 // its neighbours is seen at once.
 
 import { bytes, count, h, reconcile, roundDuration } from "./dom.js";
-import { stateOf } from "./nodes.js";
+import { lookOf, stateOf } from "./nodes.js";
 
-const DISK_LOW_BYTES = 2 ** 30;
-
-// A value: text, or [text, "warn" | "bad"].
+// Each fact as [text, look]; most of them look like any other.
 const GROUPS = {
   Log: {
-    "commit index": (node) => count(node.commit_index),
-    "applied index": (node) => count(node.applied_index),
-    "match index": (node) => count(node.match_index),
-    lag: ({ lag }) => [count(lag), lag > 1000 && "bad", lag > 100 && "warn"],
-    "last contact": (node) => contact(node),
-    term: (node) => count(node.term),
+    "commit index": (node) => [count(node.commit_index)],
+    "applied index": (node) => [count(node.applied_index)],
+    "match index": (node) => [count(node.match_index)],
+    lag: (node) => [count(node.lag), lookOf(node, "lag")],
+    "last contact": (node) => [contact(node), lookOf(node, "last_contact_ms")],
+    term: (node) => [count(node.term)],
   },
   Disk: {
-    free: ({ disk_free_bytes: free }) => [bytes(free), free < DISK_LOW_BYTES && "bad"],
-    store: (node) => bytes(node.store_bytes),
-    log: (node) => bytes(node.log_bytes),
-    fsync: ({ fsync_ms: ms }) => [fine(ms), ms > 100 && "bad", ms > 20 && "warn"],
-    snapshot: (node) => age(node.snapshot_age_seconds),
+    free: (node) => [bytes(node.disk_free_bytes), lookOf(node, "disk_free_bytes")],
+    store: (node) => [bytes(node.store_bytes)],
+    log: (node) => [bytes(node.log_bytes)],
+    fsync: (node) => [milliseconds(node.fsync_ms), lookOf(node, "fsync_ms")],
+    snapshot: (node) => [age(node.snapshot_age_seconds)],
   },
   Process: {
-    "loop lag": ({ loop_lag_ms: ms }) => [fine(ms), ms > 250 && "bad", ms > 50 && "warn"],
-    "clock skew": ({ clock_skew_ms: ms }) => [
-      Number.isFinite(ms) ? `${ms} ms` : "–",
-      Math.abs(ms) > 1000 && "bad",
-      Math.abs(ms) > 250 && "warn",
-    ],
-    up: (node) => age(node.uptime_seconds),
-    version: (node) => node.version || "–",
-    level: (node) => count(node.feature_level),
-    address: (node) => node.http || "–",
+    "loop lag": (node) => [milliseconds(node.loop_lag_ms), lookOf(node, "loop_lag_ms")],
+    "clock skew": (node) => [milliseconds(node.clock_skew_ms), lookOf(node, "clock_skew_ms")],
+    up: (node) => [age(node.uptime_seconds)],
+    version: (node) => [node.version || "–"],
+    level: (node) => [count(node.feature_level)],
+    address: (node) => [node.http || "–"],
   },
 };
 
@@ -54,13 +48,12 @@ export class NodeTable {
   show(cluster) {
     const states = cluster.nodes.map((node) => ({ id: node.id, ...stateOf(node, cluster) }));
     reconcile(this.head, [states], () => "head", headRow);
-    Object.entries(GROUPS).forEach(([group, facts], at) => {
+    Object.values(GROUPS).forEach((facts, group) => {
       const rows = Object.entries(facts).map(([name, tell]) => ({
         name,
-        group,
-        cells: cluster.nodes.map((node, column) => ({ ...told(tell(node)), of: states[column] })),
+        cells: cluster.nodes.map((node, at) => cellOf(tell(node), states[at])),
       }));
-      reconcile(this.bodies[at], rows, ({ name }) => name, factRow);
+      reconcile(this.bodies[group], rows, ({ name }) => name, factRow);
     });
     // What can be done changes with who leads and who belongs to it, and with nothing else.
     const memo = () => JSON.stringify([states, cluster.leader]);
@@ -88,30 +81,29 @@ function headRow(states) {
 }
 
 function factRow({ name, cells }) {
-  return h(
-    "tr",
-    {},
-    h("th", { scope: "row" }, name),
-    cells.map(({ text, look, of }) => h("td", { class: `thread-of ${of.health}` }, h("span", { class: look }, text))),
-  );
+  const cell = ({ text, look, health }) =>
+    h("td", { class: `thread-of ${health}` }, h("span", { class: look }, text));
+  return h("tr", {}, h("th", { scope: "row" }, name), cells.map(cell));
 }
 
-function told(value) {
-  const [text, ...looks] = [value].flat();
-  return { text, look: looks.find(Boolean) || undefined };
+function cellOf([text, look], { health }) {
+  return { text, look, health };
 }
 
 function contact({ last_contact_ms: ms }) {
-  if (ms === undefined || ms === null) return "–";
-  if (ms < 1000) return "now";
-  return [`${roundDuration(Math.floor(ms / 1000) * 1000)} ago`, "bad"];
-}
-
-function age(seconds) {
-  return Number.isFinite(seconds) ? roundDuration(Math.floor(seconds) * 1000) || "0 s" : "–";
-}
-
-function fine(ms) {
   if (!Number.isFinite(ms)) return "–";
-  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  return ms < 1000 ? "now" : `${seconds(ms / 1000)} ago`;
+}
+
+function age(number) {
+  return Number.isFinite(number) ? seconds(number) : "–";
+}
+
+function seconds(number) {
+  return number < 1 ? "0 s" : roundDuration(Math.floor(number) * 1000);
+}
+
+function milliseconds(ms) {
+  if (!Number.isFinite(ms)) return "–";
+  return `${Number.isInteger(ms) || Math.abs(ms) >= 10 ? Math.round(ms) : ms.toFixed(1)} ms`;
 }

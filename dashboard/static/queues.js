@@ -115,13 +115,16 @@ export function isStuck({ queued, pollers, leases }) {
 
 // [{types, nodes: "n1 ×3, n2 ×1"}]: who takes everything first, then who takes some types alone.
 export function pollersOf({ pollers }) {
-  const kinds = Map.groupBy(pollers, ({ types }) => types.toSorted().join(", "));
+  const kinds = new Map();
+  for (const { node, types, polls = 1 } of pollers) {
+    const kind = types.toSorted().join(", ");
+    const at = kinds.get(kind) ?? new Map();
+    kinds.set(kind, at.set(node, (at.get(node) ?? 0) + polls));
+  }
   return [...kinds]
     .sort(([one], [other]) => (one === "*" ? -1 : other === "*" ? 1 : one.localeCompare(other)))
-    .map(([types, all]) => {
-      const polls = new Map();
-      for (const { node, polls: some = 1 } of all) polls.set(node, (polls.get(node) ?? 0) + some);
-      const nodes = [...polls].sort().map(([node, number]) => `${node} ×${count(number)}`);
+    .map(([types, at]) => {
+      const nodes = [...at].sort().map(([node, polls]) => `${node} ×${count(polls)}`);
       return { types: types === "*" ? "" : types, nodes: nodes.join("  ") };
     });
 }
