@@ -208,6 +208,10 @@ class Checks(Protocol):
     def report(self) -> dict[str, Any]: ...
 
 
+async def _nobody() -> Mapping[str, Mapping[str, Any]]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     config: Config
@@ -227,6 +231,8 @@ class NodeServices:
     digests: Digests
     checks: Checks
     backups: Backups
+    # What each node says of itself for `why` (cluster/why/own.py), by id, as far as they answer.
+    told_by_all: Callable[[], Awaitable[Mapping[str, Mapping[str, Any]]]] = _nobody
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one
