@@ -27,7 +27,8 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, exit_process
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.ending import exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.outcast import Outcast
@@ -72,6 +73,7 @@ from raftflow.cluster.tls import (
     tell_clear_ports,
 )
 from raftflow.cluster.tracing import SpanExport
+from raftflow.cluster.why.own import OwnFacts
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
 from raftflow.engine.invariants import wakeup_problem
@@ -115,6 +117,7 @@ class Node:
         self._build_core(store, claim)
         self._build_calls()
         self._build_tasks(store)
+        self._build_insight(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -151,10 +154,8 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
-        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
-        exits.push_async_callback(
-            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
-        )
+        watching = spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, watching))
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -304,6 +305,19 @@ class Node:
             leading=self.duties.standing,
         )
 
+    def _build_insight(self, store: Store) -> None:
+        """What this node tells of itself when something does not go on."""
+        self.disk = DiskWatch(data_dir=self.config.data_dir, metrics=self.metrics)
+        self.own_facts = OwnFacts(
+            config=self.config,
+            consensus=self.consensus,
+            replica=self.replica,
+            store=store,
+            proposer=self.proposer,
+            digests=self.digests,
+            disk=self.disk,
+        )
+
     def _wire(self) -> None:
         consensus = self.consensus
         consensus.on_outcast = self._cast_out
@@ -357,6 +371,7 @@ class Node:
                 node_id=self.config.node_id,
                 version=version("raftflow"),
             ),
+            told_by_all=self.own_facts.all,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,

@@ -17,9 +17,9 @@ export class FamilyView {
     this.cursor = "";
     this.parent = h("p", {});
     this.chain = h("ol", { class: "runs-chain" });
-    this.chainTitle = h("h3", {}, "Continued as new");
+    this.chainTitle = h("h2", {}, "Continued as new");
     this.children = h("tbody");
-    this.childrenTitle = h("h3", {});
+    this.childrenTitle = h("h2", {});
     this.table = table("Children", ["Child", "Type", "Status", "Started"], this.children);
     this.earlier = h("button", { type: "button", onclick: () => this.turn(this.trail.pop()) }, "Back");
     this.later = h("button", { type: "button", onclick: () => this.forth() }, "More children");

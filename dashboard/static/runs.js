@@ -248,7 +248,8 @@ export class RunsView {
     }
     const runs = `${count(total)}${exact === false ? "+" : ""} runs`;
     const page = this.trail.length + 1;
-    return cursor ? `page ${this.trail.length ? count(page) : "further back"} of ${runs}` : runs;
+    if (!cursor) return runs;
+    return this.trail.length ? `page ${count(page)}, ${runs}` : `a page further back, ${runs}`;
   }
 }
 

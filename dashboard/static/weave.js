@@ -102,6 +102,7 @@ export class Weave {
     const next = wanted && windowed(wanted, this.woven);
     const all = !next || next.to - next.from >= whole.to - whole.from;
     this.window = all ? null : next;
+    this.first = all ? null : 0;
     this.draw();
   }
 
@@ -142,7 +143,9 @@ export class Weave {
   draw() {
     const { picks, start } = this.woven;
     const shown = this.spanShown();
-    this.matching = picks.filter((pick) => SIEVES[this.sieve](pick) && this.finds(pick));
+    this.matching = picks.filter(
+      (pick) => SIEVES[this.sieve](pick) && this.finds(pick) && this.isWithin(pick, shown),
+    );
     const first = this.firstShown();
     const rows = this.matching.slice(first, first + ROWS);
     this.drawWarp(shown, start);
@@ -155,12 +158,17 @@ export class Weave {
     this.drawChips(picks);
     this.search.hidden = picks.length < 10;
     this.none.hidden = rows.length > 0;
-    setText(this.none, picks.length ? "No step matches." : "No step yet.");
+    setText(this.none, picks.length ? "No step like that at that time." : "No step yet.");
     this.pager.hidden = this.matching.length <= ROWS;
     this.earlier.disabled = first === 0;
     this.later.disabled = first + ROWS >= this.matching.length;
     setText(this.pages, `${count(first + 1)}–${count(first + rows.length)} of ${count(this.matching.length)} steps`);
     this.whole.disabled = !this.window;
+  }
+
+  // A window shows what was under way within it.
+  isWithin({ from, to }, shown) {
+    return !this.window || (from <= shown.to && to >= shown.from);
   }
 
   finds({ step_name: name, signal_name: signal, workflow_id: child, sequence }) {

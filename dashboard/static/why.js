@@ -85,11 +85,12 @@ class LinkRow {
   }
 }
 
-// The evidence as names and texts; nothing is left out but what is empty.
+// The evidence as names and texts; nothing is left out but what is empty. A list of facts that have
+// names themselves is one text for each.
 export function facts(evidence) {
   return Object.entries(evidence ?? {})
     .filter(([, value]) => value !== null && value !== "" && !isEmpty(value))
-    .map(([name, value]) => [label(name), factText(name, value)]);
+    .map(([name, value]) => [label(name), factTexts(name, value)]);
 }
 
 function isEmpty(value) {
@@ -100,20 +101,26 @@ function label(name) {
   return name.replace(/_(ms|bytes)$/, "").replaceAll("_", " ");
 }
 
+function factTexts(name, value) {
+  if (!Array.isArray(value)) return [factText(name, value)];
+  if (value.some((each) => typeof each === "object")) return value.map((each) => factText(name, each));
+  return [value.map((each) => factText(name, each)).join(", ")];
+}
+
 function factText(name, value) {
   if (typeof value === "number") {
     if (name.endsWith("_ms")) return roundDuration(value) || `${value} ms`;
     return count(value) + (name.endsWith("_bytes") ? " bytes" : "");
   }
   if (typeof value === "string") return INSTANT.test(value) ? localTime(value) : value;
-  if (Array.isArray(value) && value.every((each) => typeof each !== "object")) {
-    return value.join(", ");
-  }
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (value === null || typeof value !== "object") return String(value);
+  return facts(value)
+    .map(([inner, texts]) => `${inner} ${texts.join(", ")}`)
+    .join(" · ");
 }
 
-function factElement([name, text]) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, bdi(text)));
+function factElement([name, texts]) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, texts.map((text) => h("div", {}, bdi(text)))));
 }
 
 // The next step; what stands in backquotes is to be typed, and can be taken along.

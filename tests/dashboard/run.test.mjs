@@ -272,15 +272,17 @@ test("evidence is shown whole, as names and texts", () => {
     pollers: ["n1", "n2"],
     none: null,
     empty: [],
+    each: [{ step: "a", since_ms: 1000 }, { step: "b" }],
     nested: { a: 1 },
     held: false,
   });
   assert.deepEqual(shown, [
-    ["queue", "gpu"],
-    ["waits", "1 min 1 s"],
-    ["size", "2,048 bytes"],
-    ["pollers", "n1, n2"],
-    ["nested", '{"a":1}'],
-    ["held", "false"],
+    ["queue", ["gpu"]],
+    ["waits", ["1 min 1 s"]],
+    ["size", ["2,048 bytes"]],
+    ["pollers", ["n1, n2"]],
+    ["each", ["step a · since 1 s", "step b"]],
+    ["nested", ["a 1"]],
+    ["held", ["false"]],
   ]);
 });

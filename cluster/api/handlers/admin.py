@@ -22,8 +22,7 @@ from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnava
 from raftflow.cluster.errors import MembershipRefused, Overloaded, Unavailable
 from raftflow.cluster.features import API_NODES, AUDIT, MEMBERSHIP
 from raftflow.engine.commands import CreateNamespace, RecordCall, SetQuota, UpdateNamespace
-from raftflow.engine.ids import DEFAULT_NAMESPACE
-from raftflow.engine.state import OPEN_STATUSES, NamespaceRecord
+from raftflow.engine.state import NamespaceRecord
 
 log = structlog.get_logger("raftflow.api")
 
@@ -63,14 +62,12 @@ def _uptime_seconds() -> float:
 async def health(node: NodeServices) -> dict[str, Any]:
     """From this node alone: it answers without a leader."""
     consensus = node.consensus.status()
-    namespaces = {DEFAULT_NAMESPACE, *node.replica.catalog.namespaces}
-    counts = [await node.store.counts(name) for name in namespaces]
     queues = node.metrics.queues()
     return {
         "status": "ok",
         "version": VERSION,
         "uptime_seconds": _uptime_seconds(),
-        "workflows_active": sum(each.get(status, 0) for each in counts for status in OPEN_STATUSES),
+        "workflows_active": sum(node.replica.catalog.open_runs.values()),
         "task_queue_depth": queues.activity_tasks,
         "workflow_task_queue_depth": queues.workflow_tasks,
         "node": node.config.node_id,
