@@ -94,10 +94,11 @@ class DiskWatch:
         self._period_s = period_s
         self._now = now
         self._looks: deque[tuple[float, DiskUse]] = deque(maxlen=KEPT)
+        self.latest: DiskUse | None = None
 
     async def run(self) -> None:
         while True:
-            use = await in_thread(measure, self._data_dir)
+            use = self.latest = await in_thread(measure, self._data_dir)
             self._looks.append((self._now(), use))
             self._metrics.disk_size.set(use.size_bytes)
             self._metrics.disk_free.set(use.free_bytes)

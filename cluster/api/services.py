@@ -13,10 +13,13 @@ from typing import Any, Protocol
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.types import Election
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import (
     AuditFilter,
@@ -185,6 +188,21 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Elections(Protocol):
+    """`cluster.elections.Elections`."""
+
+    @property
+    def led_since_s(self) -> float | None: ...
+
+    def all(self) -> Sequence[Election]: ...
+
+
+class Figures(Protocol):
+    """`cluster.figures.Figures`: what this node measures of itself."""
+
+    def now(self) -> NodeFigures: ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -228,6 +246,9 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    elections: Elections
+    figures: Figures
+    peer_reports: PeerReports
     digests: Digests
     checks: Checks
     backups: Backups

@@ -33,12 +33,14 @@ from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
-from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import EVERYTHING
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.batch import plain_text
@@ -524,8 +526,28 @@ class SingleNode:
     def skew_ms(self) -> int:
         return 0
 
+    def now(self) -> NodeFigures:
+        return NodeFigures(
+            log_bytes=1, store_bytes=2, disk_free_bytes=3, fsync_ms=0.4, loop_lag_ms=None
+        )
+
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who led, as consensus says it."""
+
+    node: SingleNode
+
+    @property
+    def led_since_s(self) -> float | None:
+        return self.all()[-1].at_s if self.all() else None
+
+    def all(self) -> Sequence[Election]:
+        found: Sequence[Election] = self.node.status().elections
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,6 +597,9 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        elections=Led(node),
+        figures=node,
+        peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),
