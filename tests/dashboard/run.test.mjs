@@ -189,7 +189,17 @@ test("attempts that nobody saw are said to be missing", () => {
 test("who acts on a run that somebody else ended is told so, and nothing is sent", () => {
   const seen = { status: "WAITING" };
   const now = { status: "TERMINATED", closed_at: at(0), error: "no longer needed" };
-  assert.match(whatChanged(seen, now, {}), /^Nothing was sent.*TERMINATED since .*no longer needed/);
+  const signal = { verb: "signal" };
+  const told = whatChanged(seen, now, signal);
+  assert.match(told, /^Nothing was sent: it is TERMINATED since .*no longer needed.*left to signal/);
+  assert.match(whatChanged(now, now, signal), /left to signal/);
+  assert.equal(whatChanged(now, now, { verb: "delete", closed: true }), "");
+  const isPaused = (run) => run.status === "PAUSED";
+  assert.match(whatChanged(seen, seen, { verb: "unpause", when: isPaused }), /left to unpause/);
+});
+
+test("what somebody else changed is seen before it is acted upon, and may be acted upon then", () => {
+  const seen = { status: "WAITING" };
   assert.equal(whatChanged(seen, { status: "RUNNING" }, {}), "");
   const paused = { status: "PAUSED", error: "paused: lunch" };
   assert.match(whatChanged(seen, paused, {}), /it was WAITING, and it is PAUSED \(paused: lunch\)/);
