@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from raftflow.cluster.codec.shapes import UnknownValue
@@ -46,7 +47,8 @@ def counts(db: sqlite3.Connection, wanted: RunFilter) -> RunCounts:
     if filters.by_counters_alone(wanted):
         return _counts(filters.by_status(db, wanted), exact=True)
     low, high = _bounds(db, wanted)
-    walk = Walk(db, filters.select(db, wanted), low, high, budget_s=_COUNT_BUDGET_S)
+    selection = filters.select(db, replace(wanted, statuses=()))
+    walk = Walk(db, selection, low, high, budget_s=_COUNT_BUDGET_S)
     found = walk.by_status()
     return _counts(found, exact=walk.done)
 

@@ -16,7 +16,6 @@ class Cause(StrEnum):
     CANCELLED = "cancelled"
     TIMED_OUT = "timed_out"
     CONTINUED = "continued"
-    CANCEL_REQUESTED = "cancel_requested"
     PAUSED = "paused"
     NONDETERMINISM = "nondeterminism"
     REPLAY_ERROR = "replay_error"

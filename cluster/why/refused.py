@@ -102,4 +102,4 @@ def _setting(call: RefusedCall) -> str:
 def _quota(call: RefusedCall) -> str:
     """With twice as much; the bound that is not named goes."""
     bound = "--" + call.limit.replace("_", "-")
-    return command("namespace", "quota", call.namespace, bound, str(2 * call.value))
+    return command("namespace quota", call.namespace, options=(bound, str(2 * call.value)))

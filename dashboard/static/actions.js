@@ -82,10 +82,8 @@ export class RunActions {
 
   // What the role may not do is not offered; what does not fit the state of the run neither.
   show(run) {
-    const open = OPEN.has(run.status);
     const offered = ACTIONS.filter(
-      ({ call, closed = false, when = () => true }) =>
-        this.view.api.may(call) && closed !== open && when(run),
+      (action) => this.view.api.may(action.call) && applies(action, run),
     );
     const names = offered.map(({ verb }) => verb);
     // A payload that is null may not be seen, and the file holds them all.
@@ -180,11 +178,9 @@ function fieldsOf({ verb, fields }, run) {
 
 // What somebody else did since `seen`, told to who was about to act; "" when that makes no difference.
 // RUNNING and WAITING come and go by themselves.
-export function whatChanged(seen, now, { closed = false }) {
-  const wasOpen = OPEN.has(seen.status);
-  const isOpen = OPEN.has(now.status);
-  if (wasOpen && !isOpen && !closed) {
-    return `Nothing was sent. Since you looked the run has ended: ${stateText(now)}.`;
+export function whatChanged(seen, now, action) {
+  if (!applies(action, now)) {
+    return `Nothing was sent: ${stateText(now)}. There is nothing left to ${action.verb}.`;
   }
   if (standsStill(seen) !== standsStill(now) || askedToCancel(seen) !== askedToCancel(now)) {
     return (
@@ -193,6 +189,10 @@ export function whatChanged(seen, now, { closed = false }) {
     );
   }
   return "";
+}
+
+function applies({ closed = false, when = () => true }, run) {
+  return OPEN.has(run.status) !== closed && when(run);
 }
 
 function standsStill(run) {

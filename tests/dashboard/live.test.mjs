@@ -47,7 +47,7 @@ function watch(nodes, enough) {
     });
     const end = (settle, error) => {
       over = true;
-      live.wake();
+      live.close();
       settle(error ?? shown);
     };
     live.run();

@@ -8,7 +8,7 @@ import { Attempts, attemptsOf } from "./attempts.js";
 import { familyOf } from "./family.js";
 import { matcher } from "./history.js";
 import { Pace } from "./pace.js";
-import { attributeOf, countable, statusesOf } from "./runs.js";
+import { attributeOf, statusesOf } from "./runs.js";
 import { stateOf } from "./step.js";
 import { lanes, overlapping, place, roundUnit, ticks, timeline, warp, windowed } from "./timeline.js";
 import { facts, whyPath } from "./why.js";
@@ -189,7 +189,17 @@ test("attempts that nobody saw are said to be missing", () => {
 test("who acts on a run that somebody else ended is told so, and nothing is sent", () => {
   const seen = { status: "WAITING" };
   const now = { status: "TERMINATED", closed_at: at(0), error: "no longer needed" };
-  assert.match(whatChanged(seen, now, {}), /^Nothing was sent.*TERMINATED since .*no longer needed/);
+  const signal = { verb: "signal" };
+  const told = whatChanged(seen, now, signal);
+  assert.match(told, /^Nothing was sent: it is TERMINATED since .*no longer needed.*left to signal/);
+  assert.match(whatChanged(now, now, signal), /left to signal/);
+  assert.equal(whatChanged(now, now, { verb: "delete", closed: true }), "");
+  const isPaused = (run) => run.status === "PAUSED";
+  assert.match(whatChanged(seen, seen, { verb: "unpause", when: isPaused }), /left to unpause/);
+});
+
+test("what somebody else changed is seen before it is acted upon, and may be acted upon then", () => {
+  const seen = { status: "WAITING" };
   assert.equal(whatChanged(seen, { status: "RUNNING" }, {}), "");
   const paused = { status: "PAUSED", error: "paused: lunch" };
   assert.match(whatChanged(seen, paused, {}), /it was WAITING, and it is PAUSED \(paused: lunch\)/);
@@ -214,8 +224,6 @@ test("filters are read and written", () => {
   assert.deepEqual(attributeOf(" region = eu west "), { name: "region", value: "eu west" });
   assert.deepEqual(attributeOf("a=b=c"), { name: "a", value: "b=c" });
   for (const none of ["", "=", "a=", "=b", "ab"]) assert.equal(attributeOf(none), null);
-  assert.deepEqual(countable({ q: "a", status: "FAILED", cursor: "x", ns: "s" }), { q: "a", type: undefined });
-  assert.equal(countable({ "attr.region": "eu" }), null);
 });
 
 test("what takes long is asked less often, and something else at once", async () => {

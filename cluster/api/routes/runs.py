@@ -11,6 +11,7 @@ from raftflow.cluster.api import views
 from raftflow.cluster.api.attributes import parse_attributes, parse_memo, wanted_attributes
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import runs
+from raftflow.cluster.api.handlers.runs import HistoryPage
 from raftflow.cluster.api.limits import (
     DEFAULT_LIST_LIMIT,
     MAX_HISTORY_LIMIT,
@@ -261,6 +262,7 @@ async def history(request: Request) -> Answer:
     wait_ms = number(query, "wait", 0, least=0, most=MAX_POLL_MS)
     if text and (binary or wait_ms):
         raise ApiError("INVALID_FIELD", "q goes with neither wait nor format=binary")
+    page: HistoryPage | None
     if text:
         matches = partial(views.mentions, text=text, sees_payloads=request.caller.sees_payloads)
         page = await runs.search_history(

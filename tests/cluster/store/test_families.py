@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import engine_harness as make
 import pytest
-from populate import apply, decide, populate, terminate
+from populate import apply, populate, terminate, view
 from replica_rig import Rig
 
 from raftflow.cluster.store import families, lists
@@ -12,18 +14,17 @@ from raftflow.engine.commands import ContinueAsNew
 from raftflow.engine.ids import RunKey
 from raftflow.engine.state import RunStatus
 
-AGAIN = ContinueAsNew(input=b"")
-
 
 async def chained(rig: Rig, links: int) -> list[str]:
     """Run ids of a chain, oldest first."""
     await populate(rig, ["w"])
     found = ["run-w"]
-    for _ in range(links - 1):
-        await decide(rig, "w", AGAIN)
-        run = await rig.replica.run_view("default", "w")
-        assert run is not None
-        found.append(run.key.run_id)
+    for number in range(1, links):
+        await apply(rig, make.grant_decision(await view(rig, "w"), nonce="n"))
+        token = (await view(rig, "w")).decision.token
+        answer = make.complete_decision("w", token, ContinueAsNew(input=b""))
+        found.append(f"run-w-{number}")
+        await apply(rig, replace(answer, new_run_id=found[-1]))
     return found
 
 
@@ -33,7 +34,7 @@ def key(run_id: str) -> RunKey:
 
 async def links(rig: Rig, run_id: str) -> list[str]:
     found = await rig.store.chain(key(run_id))
-    assert not (found.older or found.newer)
+    assert (found.older, found.newer) == (False, False)
     return [link.run_id for link in found.links]
 
 
