@@ -146,16 +146,16 @@ async function logInOrOut() {
 // ---- what is shown, each time it changes ----------------------------------------------------------
 
 function showCluster(cluster, base, streaming) {
-  const first = !shell.cluster;
   shell.cluster = cluster;
   api.learn(cluster.nodes);
   showSummary(cluster, base, streaming);
   view.showCluster?.(cluster);
   note("cluster", null);
+  if (seenAt === base) return;
   // Another node may be of another release, and allow less.
-  if (seenAt && seenAt !== base) showWho();
+  if (seenAt) showWho();
   seenAt = base;
-  if (first) askAgain();
+  askAgain();
 }
 
 function note(subject, error) {

@@ -181,9 +181,12 @@ function drawn(values, top, order) {
     x: ((at / Math.max(all.length - 1, 1)) * WIDTH).toFixed(1),
     y: value === null ? null : (HEIGHT - 1 - (value / top) * (HEIGHT - 4)).toFixed(1),
   }));
+  const known = (at) => (points[at]?.y ?? null) !== null;
+  // What stands alone is a dot.
   const line = points.map(({ x, y }, at) => {
     if (y === null) return "";
-    return `${points[at - 1]?.y ?? null ? "L" : "M"}${x} ${y}`;
+    if (known(at - 1)) return `L${x} ${y}`;
+    return `M${x} ${y}${known(at + 1) ? "" : "h0.1"}`;
   });
   const hung = points.filter(({ y }) => y !== null).map(({ x, y }) => `M${x} ${HEIGHT}V${y}`);
   const path = (kind, parts) => svg("path", { class: `${kind} series-${order}`, d: parts.join("") });

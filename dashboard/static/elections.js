@@ -7,6 +7,13 @@ const SHOWN = 6;
 const LONGEST_MS = 3_600_000;
 const SHORTEST_MS = 120_000;
 const ROW = 22;
+const COLUMNS = [
+  "At",
+  { name: "Term", number: true },
+  "Leader",
+  { name: "After", number: true },
+  "Why",
+];
 
 export class Elections {
   constructor() {
@@ -25,7 +32,7 @@ export class Elections {
         {},
         h("div", { class: "loom-frame" }, this.ids, this.loom),
         h("p", { class: "loom-axis quiet", "aria-hidden": "true" }, this.from, h("span", {}, "now")),
-        table("List of elections", ["At", { name: "Term", number: true }, "Leader", "Why"], this.rows),
+        table("List of elections", COLUMNS, this.rows),
         this.more,
       ),
     );
@@ -55,7 +62,7 @@ export class Elections {
   }
 
   list(elections) {
-    const newest = elections.toReversed();
+    const newest = handovers(elections).toReversed();
     const shown = this.all ? newest : newest.slice(0, SHOWN);
     reconcile(this.rows, shown, ({ at, term, leader }) => `${at} ${term} ${leader}`, electionRow);
     this.more.hidden = newest.length <= SHOWN;
@@ -83,6 +90,24 @@ export function reignsOf(elections, nowMs) {
     .filter((each) => each.to > from)
     .map((each) => ({ ...each, began: each.from >= from, from: Math.max(each.from, from) }));
   return { reigns, from, to };
+}
+
+// One row for each that led, with how long nobody did before; and for nobody, while that lasts.
+export function handovers(elections) {
+  const found = [];
+  let vacant = null;
+  for (const each of elections) {
+    if (!each.leader) {
+      vacant ??= each;
+      continue;
+    }
+    const after = vacant && Date.parse(each.at) - Date.parse(vacant.at);
+    // A node before 0.5 says why only of the one that went.
+    const reason = vacant && each.reason === "elected" ? vacant.reason : each.reason;
+    found.push({ ...each, after, reason });
+    vacant = null;
+  }
+  return vacant ? [...found, vacant] : found;
 }
 
 function threads(ids) {
@@ -116,13 +141,14 @@ function inWords(reigns) {
   return `${reigns.length} changes of leader in the time shown; now ${now}.`;
 }
 
-function electionRow({ at, term, leader, reason }) {
+function electionRow({ at, term, leader, reason, after }) {
   return h(
     "tr",
     {},
     h("td", { title: at }, localTime(at)),
     h("td", { class: "number" }, count(term)),
     h("td", {}, leader ?? h("span", { class: "bad" }, "none")),
+    h("td", { class: "number", title: "without a leader" }, after ? roundDuration(after) : ""),
     h("td", {}, reason),
   );
 }

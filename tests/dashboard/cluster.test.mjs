@@ -6,7 +6,7 @@ import test from "node:test";
 import { asked } from "./audit.js";
 import { columns, roundedUp, trimmed } from "./charts.js";
 import { bytes } from "./dom.js";
-import { reignsOf } from "./elections.js";
+import { handovers, reignsOf } from "./elections.js";
 import { serveLine } from "./members.js";
 import { concerns, lookOf, stateOf } from "./nodes.js";
 import { isStuck, pollersOf } from "./queues.js";
@@ -64,6 +64,24 @@ test("reigns follow one another, and the time without a leader is nobody's", () 
   );
   assert.equal(reigns[0].to, reigns[1].from);
   assert.equal(reigns[1].to, to);
+});
+
+test("a handover tells how long there was no leader, and why; a vacancy that lasts is told, too", () => {
+  const elections = [
+    { at: at(0), term: 1, leader: "n1", reason: "first election" },
+    { at: at(1000), term: 1, leader: null, reason: "no word from n1 for 620 ms" },
+    { at: at(1100), term: 2, leader: null, reason: "split vote" },
+    { at: at(1900), term: 3, leader: "n2", reason: "elected" },
+    { at: at(5000), term: 3, leader: null, reason: "no majority" },
+  ];
+  assert.deepEqual(
+    handovers(elections).map(({ leader, after, reason }) => [leader, after, reason]),
+    [
+      ["n1", null, "first election"],
+      ["n2", 900, "no word from n1 for 620 ms"],
+      [null, undefined, "no majority"],
+    ],
+  );
 });
 
 test("a cluster that has just begun has two minutes, one whose clock is ahead no future", () => {
