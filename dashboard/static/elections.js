@@ -1,7 +1,17 @@
 // Who led when: a thread for each node, a pick across the time in which it led, and between them why
 // the lead went over.
 
-import { button, count, h, localTime, reconcile, roundDuration, setText, svg, table } from "./dom.js";
+import {
+  button,
+  count,
+  h,
+  localTime,
+  reconcile,
+  roundDuration,
+  setText,
+  svg,
+  table,
+} from "./dom.js";
 
 const SHOWN = 6;
 const LONGEST_MS = 3_600_000;
@@ -31,7 +41,12 @@ export class Elections {
         "div",
         {},
         h("div", { class: "loom-frame" }, this.ids, this.loom),
-        h("p", { class: "loom-axis quiet", "aria-hidden": "true" }, this.from, h("span", {}, "now")),
+        h(
+          "p",
+          { class: "loom-axis quiet", "aria-hidden": "true" },
+          this.from,
+          h("span", {}, "now"),
+        ),
         table("List of elections", COLUMNS, this.rows),
         this.more,
       ),
@@ -47,13 +62,24 @@ export class Elections {
   draw({ elections, nodes }) {
     const { reigns, from, to } = reignsOf(elections, Date.now());
     const ids = nodes.map(({ id }) => id);
-    setText(this.from, `${roundDuration(Math.round((to - from) / 1000) * 1000)} ago`.replace(" 0 s", ""));
-    reconcile(this.ids, ids, (id) => id, (id) => h("li", {}, id));
+    setText(
+      this.from,
+      `${roundDuration(Math.round((to - from) / 1000) * 1000)} ago`.replace(" 0 s", ""),
+    );
+    reconcile(
+      this.ids,
+      ids,
+      (id) => id,
+      (id) => h("li", {}, id),
+    );
     // A drawing that has not moved is left alone: what it says under the pointer stays.
     const share = (at) => `${(((at - from) / (to - from)) * 100).toFixed(1)}%`;
     const width = (reign) => `${(((reign.to - reign.from) / (to - from)) * 100).toFixed(1)}%`;
     const picks = reigns.map((reign) => ({ ...reign, x: share(reign.from), width: width(reign) }));
-    const memo = JSON.stringify([ids, picks.map(({ x, width: w, leader, term }) => [x, w, leader, term])]);
+    const memo = JSON.stringify([
+      ids,
+      picks.map(({ x, width: w, leader, term }) => [x, w, leader, term]),
+    ]);
     if (memo === this.memo) return;
     this.memo = memo;
     this.loom.setAttribute("height", String(ids.length * ROW));
@@ -118,7 +144,8 @@ function threads(ids) {
 }
 
 function weft({ leader, term, reason, at, x, width, began }, ids) {
-  const title = () => svg("title", {}, `${localTime(at)} · term ${term} · ${leader ?? "no leader"}: ${reason}`);
+  const title = () =>
+    svg("title", {}, `${localTime(at)} · term ${term} · ${leader ?? "no leader"}: ${reason}`);
   const parts = [];
   const row = ids.indexOf(leader);
   if (row >= 0) {
@@ -129,7 +156,9 @@ function weft({ leader, term, reason, at, x, width, began }, ids) {
     parts.push(svg("rect", { class: "loom-gap", ...place }, title()));
   }
   if (began) {
-    parts.push(svg("line", { class: "loom-shed", x1: x, x2: x, y1: 0, y2: ids.length * ROW }, title()));
+    parts.push(
+      svg("line", { class: "loom-shed", x1: x, x2: x, y1: 0, y2: ids.length * ROW }, title()),
+    );
   }
   return parts;
 }

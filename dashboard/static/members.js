@@ -10,7 +10,9 @@ export function actionsOf(shell, node, cluster) {
   const votes = node.member === "voter" || node.member === undefined;
   const leads = node.id === cluster.leader;
   return [
-    votes && !leads && api.may("TransferLeadership") &&
+    votes &&
+      !leads &&
+      api.may("TransferLeadership") &&
       button("Make leader", () => transfer(shell, node.id)),
     member && api.may("SnapshotNode") && button("Snapshot", () => snapshot(shell, node)),
     member && api.may("RemoveNode") && button("Remove", () => remove(shell, node, leads), "danger"),
@@ -112,7 +114,9 @@ function snapshot(shell, node) {
     submit: async () => {
       const path = `/api/cluster/nodes/${encodeURIComponent(node.id)}/snapshot`;
       const { index, bytes_freed: freed } = await shell.api.change("POST", path, {});
-      shell.tell(`${node.id} has a snapshot at ${count(index)}; ${bytes(freed ?? 0)} of log freed.`);
+      shell.tell(
+        `${node.id} has a snapshot at ${count(index)}; ${bytes(freed ?? 0)} of log freed.`,
+      );
       shell.wake();
     },
   });

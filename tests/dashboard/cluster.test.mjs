@@ -21,7 +21,10 @@ test("a node is down or cut off whatever it said before", () => {
   assert.deepEqual(state({ id: "n1", role: "follower" }), { label: "follower", health: "calm" });
   const away = { id: "n3", role: "follower", connected: false };
   assert.deepEqual(state(away), { label: "away", health: "bad" });
-  assert.deepEqual(state({ ...away, member: "learner" }), { label: "learner, away", health: "bad" });
+  assert.deepEqual(state({ ...away, member: "learner" }), {
+    label: "learner, away",
+    health: "bad",
+  });
   assert.deepEqual(state({ id: "n3", role: "unknown" }), { label: "silent", health: "bad" });
   const frozen = { id: "n3", role: "follower", reachable: false };
   assert.deepEqual(state(frozen), { label: "silent", health: "bad" });
@@ -38,7 +41,10 @@ test("what is not known of a node is no concern, what is over its bound is", () 
     concerns(pressed).map(({ name }) => name),
     ["disk_free_bytes", "lag", "clock_skew_ms"],
   );
-  assert.deepEqual([lookOf(pressed, "fsync_ms"), lookOf(pressed, "loop_lag_ms")], ["warn", undefined]);
+  assert.deepEqual(
+    [lookOf(pressed, "fsync_ms"), lookOf(pressed, "loop_lag_ms")],
+    ["warn", undefined],
+  );
   const ending = { certificates: { api: -5, peers: 86_400 * 3, far: 86_400 * 300 } };
   assert.deepEqual(
     concerns(ending).map(({ text }) => text),
