@@ -21,7 +21,7 @@ const COLUMNS = [
   "At",
   { name: "Term", number: true },
   "Leader",
-  { name: "After", number: true },
+  { name: "Leaderless", number: true },
   "Why",
 ];
 
@@ -177,7 +177,7 @@ function electionRow({ at, term, leader, reason, after }) {
     h("td", { title: at }, localTime(at)),
     h("td", { class: "number" }, count(term)),
     h("td", {}, leader ?? h("span", { class: "bad" }, "none")),
-    h("td", { class: "number", title: "without a leader" }, after ? roundDuration(after) : ""),
+    h("td", { class: "number" }, after ? roundDuration(after) : ""),
     h("td", {}, reason),
   );
 }

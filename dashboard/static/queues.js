@@ -140,7 +140,7 @@ export function pollersOf({ pollers }) {
     .sort(([one], [other]) => (one === "*" ? -1 : other === "*" ? 1 : one.localeCompare(other)))
     .map(([types, at]) => {
       const nodes = [...at].sort().map(([node, polls]) => `${node} ×${count(polls)}`);
-      return { types: types === "*" ? "" : types, nodes: nodes.join("  ") };
+      return { types: types === "*" ? "" : types, nodes: nodes.join(", ") };
     });
 }
 

@@ -132,7 +132,7 @@ test("pollers are counted per node, apart from those that take some types alone"
     poller("n2", ["*"], 1),
   ];
   assert.deepEqual(pollersOf({ pollers }), [
-    { types: "", nodes: "n1 ×1  n2 ×3" },
+    { types: "", nodes: "n1 ×1, n2 ×3" },
     { types: "Bill, Pack", nodes: "n2 ×1" },
   ]);
 });
