@@ -24,7 +24,7 @@ const READING_MS = 500;
 export class RunView {
   constructor(shell, { path: [id, runId = ""], query: { ns = "" } }) {
     this.shell = shell;
-    this.api = shell.api;
+    this.api = shell.api.within(ns);
     this.tell = shell.tell;
     this.id = id;
     this.runId = runId;

@@ -32,6 +32,7 @@ export class RunsView {
     this.trail = [];
     this.listing = new Pace();
     this.counting = new Pace(COUNTS_MS);
+    this.fields = new Map();
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Status" });
     this.attributes = h("div", { class: "chips", role: "group", "aria-label": "Attributes" });
     this.body = h("tbody");
@@ -43,7 +44,7 @@ export class RunsView {
     this.element = h(
       "section",
       { "aria-label": "Runs", class: "runs-view" },
-      this.toolbar(query),
+      this.toolbar(),
       this.chips,
       this.attributes,
       h(
@@ -65,24 +66,26 @@ export class RunsView {
     return "Runs";
   }
 
-  // What is typed stays, and the focus: only what is listed changes.
+  // What is being typed stays, and the focus: only what is listed changes.
   navigate({ query }) {
     this.filter = query;
+    if (!query.cursor) this.trail = [];
+    for (const [name, input] of this.fields) {
+      if (input !== document.activeElement) input.value = query[name] ?? "";
+    }
     this.showChips();
     this.showAttributes();
   }
 
-  toolbar(filter) {
+  toolbar() {
     const field = (name, label, kind = "text") => {
       const properties = { type: kind, "aria-label": label, placeholder: label, maxlength: 200 };
       const input = h("input", properties);
-      input.value = filter[name] ?? "";
-      // Typed on, it waits for the end of the word; the search shows what it finds meanwhile.
-      let pause;
       input.addEventListener("input", () => {
-        clearTimeout(pause);
-        pause = setTimeout(() => this.change({ [name]: input.value.trim() }), SEARCH_PAUSE_MS);
+        clearTimeout(this.typing);
+        this.typing = setTimeout(() => this.change(this.typed()), SEARCH_PAUSE_MS);
       });
+      this.fields.set(name, input);
       return input;
     };
     return h(
@@ -118,8 +121,16 @@ export class RunsView {
     return form;
   }
 
+  typed() {
+    return Object.fromEntries([...this.fields].map(([name, input]) => [name, input.value.trim()]));
+  }
+
+  // What was typed last is not waited for in another view.
+  close() {
+    clearTimeout(this.typing);
+  }
+
   change(changes) {
-    this.trail = [];
     this.shell.setQuery({ ...this.filter, cursor: "", ...changes });
   }
 
@@ -130,7 +141,6 @@ export class RunsView {
   }
 
   turn(cursor) {
-    if (!cursor) this.trail = [];
     this.shell.setQuery({ ...this.filter, cursor });
   }
 
