@@ -61,7 +61,9 @@ export class StepRow {
       { part: "attempts", attempts },
       { part: "events", ids: eventsOf(pick) },
     ];
-    const shown = parts.filter(({ part }) => part !== "attempts" || attempts.length > 0);
+    const shown = parts.filter(
+      ({ part, ids }) => part === "facts" || (part === "attempts" ? attempts : ids).length > 0,
+    );
     reconcile(this.body, shown, ({ part }) => part, (each) => this.part(each));
   }
 
@@ -69,7 +71,7 @@ export class StepRow {
     if (part === "facts") return h("dl", { class: "facts" }, facts.map(factElement));
     if (part === "attempts") return attemptsTable(attempts);
     const look = () => this.context.showEvents(this.pick.sequence);
-    const label = `events ${ids.join(" and ")} in the history`;
+    const label = `${ids.length > 1 ? "events" : "event"} ${ids.join(" and ")} in the history`;
     return h("p", {}, h("button", { type: "button", class: "link", onclick: look }, label));
   }
 
@@ -102,8 +104,8 @@ function lookOf(pick) {
   return `${pick.open ? "open" : pick.status.toLowerCase()} ${pick.kind.toLowerCase()}`;
 }
 
-function eventsOf({ scheduled_event_id: scheduled, opening, resolved_event_id: resolved }) {
-  return [opening?.event_id ?? scheduled, resolved].filter(Boolean);
+function eventsOf({ opening, closing }) {
+  return [...new Set([opening?.event_id, closing?.event_id])].filter(Boolean);
 }
 
 // What a row says at its end: what it waits for, how long it took, how it failed.

@@ -233,6 +233,9 @@ test("what takes long is asked less often, and something else at once", async ()
   assert.equal(await pace.ask("b", async () => 3), 3);
   pace.hurry();
   assert.equal(await pace.ask("b", async () => 4), 4);
+  pace.hurry();
+  await assert.rejects(pace.ask("b", () => Promise.reject(new Error("no leader"))));
+  assert.equal(await pace.ask("b", async () => 5), 5);
 });
 
 test("the history is searched by text, event and step", () => {
