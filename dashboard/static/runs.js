@@ -53,7 +53,15 @@ export class RunsView {
         h(
           "table",
           { class: "runs" },
-          h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              COLUMNS.map((name) => h("th", { scope: "col" }, name)),
+            ),
+          ),
           this.body,
         ),
       ),
@@ -163,7 +171,12 @@ export class RunsView {
     const page = await this.listing.ask(key, () => this.readPage(filter));
     // Another filter was chosen meanwhile: its own answer is under way.
     if (!page || filter !== this.filter) return;
-    reconcile(this.body, page.workflows, (run) => run.run_id, (run) => row(run, filter.ns));
+    reconcile(
+      this.body,
+      page.workflows,
+      (run) => run.run_id,
+      (run) => row(run, filter.ns),
+    );
     this.shell.types = [...new Set(page.workflows.map((run) => run.workflow_type))].sort();
     this.nextCursor = page.next_cursor;
     setText(this.note, this.pageNote(page));
@@ -223,7 +236,13 @@ export class RunsView {
         number: number(counts?.by_status[status] ?? 0),
       })),
     ];
-    reconcile(this.chips, chips, (chip) => chip.status, (chip) => this.chip(chip), () => "");
+    reconcile(
+      this.chips,
+      chips,
+      (chip) => chip.status,
+      (chip) => this.chip(chip),
+      () => "",
+    );
     chips.forEach((chip, at) => this.chips.children[at].show(chip));
   }
 
@@ -246,20 +265,25 @@ export class RunsView {
 
   showAttributes() {
     const wanted = Object.entries(this.filter).filter(([name]) => name.startsWith(ATTRIBUTE));
-    reconcile(this.attributes, wanted, ([name]) => name, ([name, value]) => {
-      const text = `${name.slice(ATTRIBUTE.length)} = ${value}`;
-      return h(
-        "button",
-        {
-          type: "button",
-          class: "chip removable",
-          "aria-label": `no longer only ${text}`,
-          onclick: () => this.change({ [name]: "" }),
-        },
-        bdi(text),
-        " ×",
-      );
-    });
+    reconcile(
+      this.attributes,
+      wanted,
+      ([name]) => name,
+      ([name, value]) => {
+        const text = `${name.slice(ATTRIBUTE.length)} = ${value}`;
+        return h(
+          "button",
+          {
+            type: "button",
+            class: "chip removable",
+            "aria-label": `no longer only ${text}`,
+            onclick: () => this.change({ [name]: "" }),
+          },
+          bdi(text),
+          " ×",
+        );
+      },
+    );
     this.attributes.hidden = !wanted.length;
   }
 
@@ -292,7 +316,9 @@ export function runLink(run, namespace) {
 }
 
 function row(run, namespace) {
-  const took = run.closed_at ? duration(Date.parse(run.closed_at) - Date.parse(run.started_at)) : "";
+  const took = run.closed_at
+    ? duration(Date.parse(run.closed_at) - Date.parse(run.started_at))
+    : "";
   const attributes = Object.entries(run.search_attributes ?? {});
   return h(
     "tr",
@@ -302,7 +328,11 @@ function row(run, namespace) {
       {},
       h("a", { class: "id", href: runLink(run, namespace) }, bdi(run.workflow_id)),
       attributes.length
-        ? h("span", { class: "tags" }, attributes.map(([name, value]) => bdi(`${name}=${value}`)))
+        ? h(
+            "span",
+            { class: "tags" },
+            attributes.map(([name, value]) => bdi(`${name}=${value}`)),
+          )
         : null,
     ),
     h("td", {}, bdi(run.workflow_type)),
