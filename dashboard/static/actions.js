@@ -46,7 +46,15 @@ const ACTIONS = [
     label: "Cancel",
     title: "Cancel this run?",
     text: "Its code is told and may compensate first; otherwise it ends at once.",
-    fields: [REASON, { name: "graceful", label: "Tell its code, which may compensate", kind: "check", value: true }],
+    fields: [
+      REASON,
+      {
+        name: "graceful",
+        label: "Tell its code, which may compensate",
+        kind: "check",
+        value: true,
+      },
+    ],
     action: "Cancel the run",
     danger: true,
   },
@@ -88,7 +96,13 @@ export class RunActions {
     const names = offered.map(({ verb }) => verb);
     // A payload that is null may not be seen, and the file holds them all.
     if (run.input !== null) names.push("download");
-    reconcile(this.element, names, (name) => name, (name) => this.button(name), () => "");
+    reconcile(
+      this.element,
+      names,
+      (name) => name,
+      (name) => this.button(name),
+      () => "",
+    );
   }
 
   button(name) {
@@ -98,7 +112,11 @@ export class RunActions {
     }
     const action = ACTIONS.find(({ verb }) => verb === name);
     const look = action.danger ? "danger" : undefined;
-    return h("button", { ...properties, class: look, onclick: () => this.act(action) }, action.label);
+    return h(
+      "button",
+      { ...properties, class: look, onclick: () => this.act(action) },
+      action.label,
+    );
   }
 
   async act(action) {
@@ -145,7 +163,9 @@ export class RunActions {
       const query = { target: run.workflow_id, limit: 1, outcome: "OK" };
       const { entries } = await this.view.api.get("/api/audit", query);
       const [last] = entries;
-      return last ? ` The audit log names ${last.actor}: ${last.call} at ${localTime(last.at)}.` : "";
+      return last
+        ? ` The audit log names ${last.actor}: ${last.call} at ${localTime(last.at)}.`
+        : "";
     } catch {
       return "";
     }

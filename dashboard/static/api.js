@@ -111,9 +111,10 @@ export class Api {
     return accepted(answer, asJson);
   }
 
-  // The same way to the cluster, asking about another namespace.
+  // The same way to the cluster, asking about this namespace whatever view is shown meanwhile.
   within(namespace) {
-    return Object.create(this, { namespace: { value: namespace } });
+    const current = { get: () => this.current, set: (index) => (this.current = index) };
+    return Object.create(this, { namespace: { value: namespace }, current });
   }
 
   cluster() {
