@@ -153,7 +153,9 @@ export class Api {
 
   // The bytes of an answer, whole.
   blob(path, query) {
-    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) => answer.blob());
+    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) =>
+      answer.blob(),
+    );
   }
 
   async request(method, path, query, timeout, body, read = asJson) {

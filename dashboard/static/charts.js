@@ -15,7 +15,11 @@ const CHARTS = [
   { title: "Commits", unit: "/s", counted: true, series: { commits: "commits" } },
   { title: "Commit latency", unit: "ms", series: { commit_p50_ms: "half", commit_p99_ms: "99 %" } },
   { title: "Requests", unit: "/s", counted: true, series: { requests: "requests" } },
-  { title: "Queued tasks", unit: "", series: { workflow_queue: "workflow", activity_queue: "activity" } },
+  {
+    title: "Queued tasks",
+    unit: "",
+    series: { workflow_queue: "workflow", activity_queue: "activity" },
+  },
   { title: "Leases held", unit: "", series: { leases: "leases" } },
   { title: "Open runs", unit: "", series: { open_runs: "open" } },
   { title: "fsync, 99 %", unit: "ms", series: { fsync_p99_ms: "fsync" } },
@@ -62,10 +66,19 @@ export class Charts {
     if (!cluster) return;
     const here = { id: "", label: `${cluster.node}, this one` };
     const others = cluster.nodes.filter(({ id, http }) => http && id !== cluster.node);
-    reconcile(this.node, [here, ...others], ({ id }) => id, optionOf, ({ id, label }) => label ?? id);
+    reconcile(
+      this.node,
+      [here, ...others],
+      ({ id }) => id,
+      optionOf,
+      ({ id, label }) => label ?? id,
+    );
     const history = await this.ask(others.find(({ id }) => id === this.node.value));
     this.grid.hidden = this.tools.hidden = !history;
-    setText(this.note, history ? "" : `${cluster.node} keeps no history: it is of an older release.`);
+    setText(
+      this.note,
+      history ? "" : `${cluster.node} keeps no history: it is of an older release.`,
+    );
     if (history) this.show(history);
   }
 
@@ -147,7 +160,9 @@ class Chart {
     setText(this.most, known.length ? this.said(top) : "not known");
     const lines = this.values.flatMap(({ values }, order) => drawn(values, top, order));
     this.drawing.replaceChildren(...lines, this.cross);
-    const peak = known.length ? `most ${this.said(Math.max(...known))} in the time shown` : "not known";
+    const peak = known.length
+      ? `most ${this.said(Math.max(...known))} in the time shown`
+      : "not known";
     this.drawing.setAttribute("aria-label", `${this.title}: ${peak}`);
   }
 
@@ -166,7 +181,8 @@ class Chart {
   }
 
   said(value) {
-    const text = value >= 10 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1);
+    const text =
+      value >= 10 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1);
     return this.unit ? `${text} ${this.unit}` : text;
   }
 }
@@ -181,13 +197,19 @@ function drawn(values, top, order) {
     x: ((at / Math.max(all.length - 1, 1)) * WIDTH).toFixed(1),
     y: value === null ? null : (HEIGHT - 1 - (value / top) * (HEIGHT - 4)).toFixed(1),
   }));
+  const known = (at) => (points[at]?.y ?? null) !== null;
+  // What stands alone is a dot.
   const line = points.map(({ x, y }, at) => {
     if (y === null) return "";
-    return `${points[at - 1]?.y ?? null ? "L" : "M"}${x} ${y}`;
+    if (known(at - 1)) return `L${x} ${y}`;
+    return `M${x} ${y}${known(at + 1) ? "" : "h0.1"}`;
   });
   const hung = points.filter(({ y }) => y !== null).map(({ x, y }) => `M${x} ${HEIGHT}V${y}`);
-  const path = (kind, parts) => svg("path", { class: `${kind} series-${order}`, d: parts.join("") });
-  return order === 0 ? [path("chart-threads", hung), path("chart-line", line)] : [path("chart-line", line)];
+  const path = (kind, parts) =>
+    svg("path", { class: `${kind} series-${order}`, d: parts.join("") });
+  return order === 0
+    ? [path("chart-threads", hung), path("chart-line", line)]
+    : [path("chart-line", line)];
 }
 
 // At most so many values, each the most of its stretch: a spike must not fall through.
@@ -212,7 +234,9 @@ export function roundedUp(value) {
 export function trimmed({ node, every_ms: every, from, samples }) {
   const all = Object.values(samples);
   const length = Math.max(0, ...all.map((values) => values.length));
-  const begins = all.map((values) => values.findIndex((value) => value !== null)).filter((at) => at >= 0);
+  const begins = all
+    .map((values) => values.findIndex((value) => value !== null))
+    .filter((at) => at >= 0);
   const first = Math.max(0, Math.min(...begins, length - LEAST_SAMPLES, length - 1));
   const cut = Object.entries(samples).map(([name, values]) => [name, values.slice(first)]);
   return {
