@@ -226,7 +226,7 @@ test("who acts on a run that somebody else ended is told so, and nothing is sent
   const told = whatChanged(seen, now, signal);
   assert.match(
     told,
-    /^Nothing was sent: it is TERMINATED since .*no longer needed.*left to signal/,
+    /^Nothing was sent: the run has ended, it is TERMINATED since .*no longer needed.*left to signal/,
   );
   assert.match(whatChanged(now, now, signal), /left to signal/);
   assert.equal(whatChanged(now, now, { verb: "delete", closed: true }), "");
