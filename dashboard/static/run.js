@@ -57,7 +57,7 @@ export class RunView {
       "Signals",
       table("Signals", ["Name", "Payload", "Received", "Taken by"], this.signals),
     );
-    this.whyPart = part("Why?", this.why.element);
+    this.whyPart = part("Why?", this.why.element, "section");
     this.loaded = h(
       "div",
       { hidden: true },
@@ -170,6 +170,9 @@ export class RunView {
     if (OPEN.has(run.status) || this.whyPace.key !== key) {
       await this.whyPace.ask(key, () => this.why.update());
     }
+    // What goes on by itself has another reason each second: a chain would make the page jump.
+    const isBrief = run.status === "RUNNING" && !this.why.isProblem;
+    this.whyPart.classList.toggle("brief", isBrief);
   }
 
   showEvents(sequence) {
@@ -205,8 +208,10 @@ export class RunView {
   }
 }
 
-function part(title, content) {
-  return h("div", { hidden: true }, h("h2", {}, title), content);
+// A table is a region by itself, under the same name; other parts are made one.
+function part(title, content, tag = "div") {
+  const label = tag === "section" ? title : undefined;
+  return h(tag, { "aria-label": label, hidden: true }, h("h2", {}, title), content);
 }
 
 function keyed(signal, index) {
