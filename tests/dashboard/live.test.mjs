@@ -93,6 +93,33 @@ test("a node that falls silent is left", async () => {
   await Promise.all([one.stop(), two.stop()]);
 });
 
+test("a node is not left for what cannot be shown, nor when nobody looks any more", async () => {
+  const one = await node("n1", (send) => {
+    for (const term of [1, 2]) send(term);
+  });
+  const api = new Api(`http://${one.http}`);
+  api.learn([one, { http: "127.0.0.1:1" }]);
+  const troubles = [];
+  let looked = true;
+  const live = new Live(api, {
+    show: ({ term }) => {
+      if (term === 1) throw new TypeError("a fault of the page");
+      if (term === 2) looked = false;
+    },
+    trouble: (error) => troubles.push(error.message),
+    wanted: () => looked,
+  });
+  const running = live.run();
+  while (looked) await new Promise((resolve) => setTimeout(resolve, 5));
+  live.wake();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  live.close();
+  await running;
+  assert.deepEqual(troubles, ["a fault of the page"]);
+  assert.equal(api.base, `http://${one.http}`);
+  await one.stop();
+});
+
 test("a node without a stream is asked each second", async () => {
   const older = await node("n1");
   const shown = await watch([older], (all) => all.length === 3);
@@ -116,4 +143,28 @@ test("who may not look is told so, and not that the node is gone", async () => {
   );
   server.closeAllConnections();
   server.close();
+});
+
+test("what a lost node was asked goes to the next one, what it was told waits", async () => {
+  const asked = [];
+  const server = createServer((request) => asked.push(request.method));
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const frozen = { http: `127.0.0.1:${server.address().port}` };
+  const two = await node("n2");
+  const api = new Api(`http://${frozen.http}`);
+  api.learn([frozen, two]);
+  const read = api.get("/api/cluster");
+  let told = false;
+  const write = api.change("POST", "/api/cluster/transfer", {}).catch(() => {});
+  write.then(() => {
+    told = true;
+  });
+  while (asked.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  api.leave(api.base);
+  assert.equal((await read).node, "n2");
+  assert.equal(told, false);
+  server.closeAllConnections();
+  await write;
+  server.close();
+  await two.stop();
 });
