@@ -125,7 +125,6 @@ class Node:
         self._build_calls()
         self._build_tasks(store)
         self._build_watches(store)
-        self._build_insight(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -308,17 +307,13 @@ class Node:
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
         )
-        self.leader_facts = LeaderFacts(
-            consensus=self.consensus, node_id=config.node_id, leading=self.duties
-        )
-        self.refused = RefusedCalls(consensus=self.consensus, node_id=config.node_id)
 
     def _build_watches(self, store: Store) -> None:
         """What this node tells of itself and of the cluster."""
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         self.figures = Figures(
-            disk=lambda: self.disk.latest,
+            disk=self.disk.latest,
             loop_lag_ms=self.loop_lag_ms,
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
@@ -334,18 +329,19 @@ class Node:
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
+        self.leader_facts = LeaderFacts(
+            consensus=consensus, node_id=config.node_id, leading=self.duties
+        )
+        self.refused = RefusedCalls(consensus=consensus, node_id=config.node_id)
         self.pollers = Pollers(
             consensus=consensus,
             node_id=config.node_id,
             workers=self.dispatch.workers,
             leading=self.duties.standing,
         )
-
-    def _build_insight(self, store: Store) -> None:
-        """What this node tells of itself when something does not go on."""
         self.own_facts = OwnFacts(
-            config=self.config,
-            consensus=self.consensus,
+            config=config,
+            consensus=consensus,
             replica=self.replica,
             store=store,
             proposer=self.proposer,
