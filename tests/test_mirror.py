@@ -52,6 +52,7 @@ ELSEWHERE = {
     "cluster/otlp.py": "tests/cluster/test_tracing.py",
     "cluster/errors.py": "tests/cluster/api/test_status.py",
     "cluster/main.py": WHOLE_NODE,
+    "cluster/from_config.py": WHOLE_NODE,
     "cluster/node.py": WHOLE_NODE,
     "cluster/api/grpc_answers.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/grpc_commands.py": "tests/cluster/api/test_decisions.py",

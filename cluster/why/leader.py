@@ -51,7 +51,7 @@ def _changes(members: Members) -> list[tuple[int, Mapping[str, Any], str]]:
             continue
         ago = members.facts.now_ms - _ms_of(str(each["at"]))
         said = str(each["reason"] or "")
-        found.append((ago, each, said if said != "elected" else lost or said))
+        found.append((ago, each, lost or said if said in ("", "elected") else said))
         lost = ""
     return found
 

@@ -23,7 +23,7 @@ def test_nothing_is_wrong() -> None:
 
 def test_the_worst_is_told_and_the_rest_beside_it() -> None:
     picture = Picture()
-    picture.rows["n2"] |= {"clock_skew_ms": 400, "fsync_ms": 300.0, "loop_lag_ms": 500.0}
+    picture.rows["n2"] |= {"clock_skew_ms": 400, "fsync_ms": 900.0, "loop_lag_ms": 500.0}
     [link] = links_of_node(picture.facts, "n2")
     assert link.cause is Cause.SLOW_FSYNC
     assert [each["cause"] for each in link.evidence["also"]] == ["loop_lag", "clock_skew"]
@@ -43,6 +43,17 @@ def test_one_that_is_away_and_one_that_only_this_node_misses() -> None:
     picture = Picture()
     picture.lost("n1", "n3", "no_answer")
     assert causes(links_of_node(picture.facts, "n3")) == [Cause.NODE_UNREACHABLE, Cause.LINK_DOWN]
+
+
+def test_a_learner_that_is_away_is_a_learner_first() -> None:
+    picture = Picture()
+    picture.add("n4", "learner")
+    picture.away("n4")
+    for leader in ("n1", None):
+        picture.leader = leader
+        chain = links_of_node(picture.facts, "n4")
+        assert causes(chain) == [Cause.LEARNER_WAITS, Cause.PROCESS_DOWN]
+        assert chain[0].evidence["reason"] == "not_connected"
 
 
 def test_one_that_is_connected_and_answers_nothing() -> None:

@@ -167,3 +167,9 @@ def test_a_run_that_is_not_there(facts: dict[str, Any], chain: list[str]) -> Non
 def test_where_nobody_leads_absence_is_not_sure() -> None:
     links = links_of_run(run_facts(None, leaderless=LEADERLESS))
     assert causes(links)[:2] == ["no_such_run", "no_leader"]
+
+
+def test_a_run_that_nothing_would_wake() -> None:
+    links = links_of_run(run_facts(run()))
+    assert causes(links) == ["run_waits", "broken"]
+    assert "waits for nothing" in links[0].says
