@@ -159,9 +159,8 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
-        exits.push_async_callback(
-            partial(end, spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal))
-        )
+        watching = spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, watching))
         sampling = spawn(self.samples.run(), name="samples", fatal=self.consensus.fatal)
         exits.push_async_callback(partial(end, sampling))
         exits.push_async_callback(self._hand_over)

@@ -319,6 +319,7 @@ SHAPES: Mapping[str, Schema] = {
             "namespaces": array(TEXT),
             "sees_payloads": FLAG,
             "session": FLAG,
+            "operations": array(TEXT),
         },
         expires_at=TIME,
     ),

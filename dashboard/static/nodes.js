@@ -1,69 +1,89 @@
-// The nodes of the cluster: who leads, and how far each one is.
+// What a node is at present, in words and in health: good, calm, warn or bad.
 
-import { count, h, reconcile, roundDuration, setText } from "./dom.js";
+import { bytes } from "./dom.js";
 
-export function showNodes(cluster, answeredBy) {
-  const leader = cluster.leader ? `${cluster.leader} leads` : "no leader";
-  setText(
-    document.getElementById("summary"),
-    [
-      leader,
-      `term ${cluster.term}`,
-      cluster.pending_change,
-      `seen by ${cluster.node} at ${new URL(answeredBy).host}`,
-    ]
-      .filter(Boolean)
-      .join(" · "),
-  );
-  const nodes = cluster.nodes.map((node) => ({
-    ...node,
-    away: node.connected === false && node.id !== cluster.node,
-    last_contact_ms: node.last_contact_ms && Math.round(node.last_contact_ms / 1000) * 1000,
-  }));
-  reconcile(document.getElementById("nodes"), nodes, (node) => node.id, card);
+// What it does matters most; that it does not vote, if it only follows.
+export function stateOf(node, cluster) {
+  if (node.member === "removed") return { label: "removed", health: "calm" };
+  const gone = node.id !== cluster.node && absence(node);
+  if (gone) return { label: memberWord(node, gone), health: "bad" };
+  const role = node.role.toLowerCase();
+  if (role === "candidate") return { label: role, health: "warn" };
+  if (node.member === "learner") return { label: "learner", health: "warn" };
+  if (node.member === "api") return { label: "api", health: "calm" };
+  return { label: role, health: role === "leader" ? "good" : "calm" };
 }
 
-// What a node does matters most; that it does not vote, if it only follows.
-function roleOf(node) {
-  if (node.member === "removed") return "removed";
-  if (node.member === "api") return node.away ? "api, away" : "api";
-  if (node.away) return node.member === "learner" ? "learner, away" : "away";
-  return node.member === "learner" ? "learner" : node.role.toLowerCase();
+// Down or cut off; or there, and without a word: frozen, or too busy. A node before 0.5 tells no
+// more than that its own row is missing.
+function absence({ connected, reachable, role }) {
+  if (connected === false) return "away";
+  return reachable === false || role === "unknown" ? "silent" : "";
 }
 
-function card(node) {
-  const role = roleOf(node);
-  return h(
-    "article",
-    { class: `node ${role.replace(",", "")}` },
-    h(
-      "header",
-      {},
-      h("span", { class: "dot", "aria-hidden": "true" }),
-      h("strong", {}, node.id),
-      h("span", { class: "role" }, role),
-    ),
-    h(
-      "dl",
-      {},
-      fact("commit", count(node.commit_index)),
-      fact("term", count(node.term)),
-      fact("applied", count(node.applied_index)),
-      fact("lag", count(node.lag)),
-      fact("heard", heard(node)),
-      fact("version", node.version || "–"),
-      fact("level", count(node.feature_level)),
-      fact("disk", node.incarnation ? node.incarnation.slice(0, 8) : "–"),
-    ),
-    h("p", { class: "quiet address" }, node.http || ""),
-  );
+function memberWord({ member }, state) {
+  return member === "voter" || !member ? state : `${member}, ${state}`;
 }
 
-function heard({ last_contact_ms: ms }) {
-  if (ms === undefined || ms === null) return "–";
-  return ms < 1000 ? "now" : `${roundDuration(ms)} ago`;
+const DAY_S = 86_400;
+
+// From which value on a fact needs a look, and from which it is bad: as `why` judges them
+// (cluster/why/machine.py, lagging.py). What is not known is neither.
+const MIB = 2 ** 20;
+const BOUNDS = {
+  lag: { warn: 64, bad: 1000 },
+  last_contact_ms: { warn: 1000, bad: 5000 },
+  fsync_ms: { warn: 20, bad: 100 },
+  loop_lag_ms: { warn: 100, bad: 250 },
+  clock_skew_ms: { warn: 250, bad: 1000 },
+  disk_free_bytes: { warn: 2048 * MIB, bad: 512 * MIB, below: true },
+};
+const CERTIFICATE_ENDS_S = 14 * DAY_S;
+
+// "warn", "bad", or undefined.
+export function lookOf(node, fact) {
+  const value = node[fact];
+  if (!Number.isFinite(value)) return undefined;
+  const { warn, bad, below } = BOUNDS[fact];
+  const reaches = (bound) => (below ? value < bound : Math.abs(value) >= bound);
+  if (reaches(bad)) return "bad";
+  return reaches(warn) ? "warn" : undefined;
 }
 
-function fact(name, value) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+// What of a node asks for a look: [{name, text, health}], most pressing first.
+export function concerns(node) {
+  const violated = node.invariants?.violated;
+  const found = [
+    violated && { health: "bad", name: "invariants", text: `${violated} invariants do not hold` },
+    node.repair && { health: "bad", name: "repair", text: node.repair },
+    bad(node, "disk_free_bytes", `${bytes(node.disk_free_bytes)} of disk free`),
+    node.no_vote && {
+      health: "warn",
+      name: "vote",
+      text: `counts in no majority: ${node.no_vote}`,
+    },
+    bad(node, "lag", `${node.lag} entries are not applied yet`),
+    bad(node, "fsync_ms", `an fsync takes ${Math.round(node.fsync_ms)} ms`),
+    bad(node, "loop_lag_ms", `its loop is ${Math.round(node.loop_lag_ms)} ms late`),
+    bad(node, "clock_skew_ms", `its clock is ${node.clock_skew_ms} ms off`),
+    node.auth === "exposed" && {
+      health: "warn",
+      name: "auth",
+      text: "others reach it, and it asks nobody for a token",
+    },
+    ...Object.entries(node.certificates ?? {}).map(certificateConcern),
+  ];
+  return found.filter(Boolean);
+}
+
+function bad(node, name, text) {
+  return lookOf(node, name) === "bad" ? { health: "bad", name, text } : null;
+}
+
+function certificateConcern([use, left]) {
+  if (left > CERTIFICATE_ENDS_S) return null;
+  const name = `certificate ${use}`;
+  if (left <= 0) return { health: "bad", name, text: `its ${use} certificate is over` };
+  const days = Math.floor(left / DAY_S);
+  return { health: "warn", name, text: `its ${use} certificate ends in ${days} days` };
 }
