@@ -1,6 +1,5 @@
 """`raftflow audit`: who changed what, when, from where, and what came of it."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -14,6 +13,7 @@ from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.printable import json_text
 
 _PAGE = 1_000
 
@@ -71,14 +71,14 @@ def export(client: Client, printer: Printer, file: Path | None, **filters: Any) 
     try:
         with file.open("w", encoding="utf-8") if file else nullcontext(sys.stdout) as out:
             for entry in _entries(client, "oldest", _query(**filters), page=_PAGE):
-                out.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                out.write(json_text(entry) + "\n")
                 count += 1
     except OSError as error:
         if file is None:
             raise
         raise CommandError(f"{file}: {error.strerror}") from None
     if file:
-        printer.note(f"{file}: {count} entries")
+        printer.said(f"{file}: {count} entries", file=str(file), entries=count)
 
 
 def _query(*, since: int | None, within: str, **filters: str) -> dict[str, Any]:

@@ -62,10 +62,7 @@ def quota(
         raise click.UsageError("say --max-open-runs, --starts-per-second or both; or --none")
     wanted = {"max_open_runs": max_open_runs or 0, "starts_per_second": starts_per_second or 0}
     made = client.put(f"/api/namespaces/{quote(name, safe='')}/quota", wanted)
-    if printer.format == "json":
-        printer.document(made)
-    else:
-        printer.note(f"{name}: {_bounded(made) or 'no quota'}")
+    printer.said(f"{name}: {_bounded(made) or 'no quota'}", **made)
 
 
 @namespace.command(name="list")
@@ -90,12 +87,9 @@ def list_(client: Client, printer: Printer) -> None:
     )
 
 
-def _show(printer: Printer, namespace: dict[str, object], done: str) -> None:
-    if printer.format == "json":
-        printer.document(namespace)
-    else:
-        kept = _kept(int(str(namespace["retention_ms"])))
-        printer.note(f"{namespace['name']}: {done}, keeps closed runs {kept}")
+def _show(printer: Printer, namespace: dict[str, Any], done: str) -> None:
+    kept = _kept(int(namespace["retention_ms"]))
+    printer.said(f"{namespace['name']}: {done}, keeps closed runs {kept}", **namespace)
 
 
 def _bounded(namespace: dict[str, Any]) -> str:

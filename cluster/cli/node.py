@@ -10,10 +10,11 @@ import click
 
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
-from raftflow.cluster.cli.options import DURATION, client_options
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.options import DURATION, client_options, output_option
+from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.config import Peer
 from raftflow.cluster.consensus.identity import IdentityError
+from raftflow.cluster.printable import printable
 from raftflow.cluster.rebuild import Needed, Plan, plan_rebuild, rebuild_directory
 
 NODES = "/api/cluster/nodes"
@@ -171,7 +172,8 @@ def replace(
 @node.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def rebuild(directory: Path, yes: bool) -> None:
+@output_option
+def rebuild(printer: Printer, directory: Path, yes: bool) -> None:
     """Set the data in DIR aside, so that its node starts empty and fetches all from the others.
 
     For a node whose data is damaged or an old copy. It keeps its id and its cluster; the old files
@@ -182,14 +184,19 @@ def rebuild(directory: Path, yes: bool) -> None:
         plan.require_majority()
     except (IdentityError, Needed) as error:
         raise CommandError(str(error)) from None
-    click.echo(_describe(plan), err=True)
+    click.echo(printable(_describe(plan)), err=True)
     if not yes:
         click.confirm("Go on?", abort=True, err=True)
     try:
         aside = rebuild_directory(plan)
     except (IdentityError, OSError) as error:
         raise CommandError(str(error)) from None
-    click.echo(f"set aside in {aside}; start the node as before")
+    printer.said(
+        f"set aside in {aside}; start the node as before",
+        node=plan.node_id,
+        cluster_id=plan.cluster_id,
+        set_aside=str(aside),
+    )
 
 
 def _describe(plan: Plan) -> str:
@@ -317,7 +324,4 @@ def _path(member_id: str) -> str:
 
 
 def _tell(printer: Printer, document: dict[str, Any], sentence: str) -> None:
-    if printer.format == "json":
-        printer.document(document)
-    else:
-        click.echo(printable(sentence))
+    printer.said(sentence, **document)

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client, payload_field
-from raftflow.cluster.cli.output import FORMATS, Printer, printable
+from raftflow.cluster.cli.output import FORMATS, Printer
 from raftflow.cluster.config_sources import milliseconds
+from raftflow.cluster.printable import printable
 
 _OUTPUT = click.option(
     "-o",

@@ -1,11 +1,13 @@
 """What commands print: json for programs, tables on a terminal, plain columns otherwise."""
 
-import json
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+
+from raftflow.cluster.printable import json_text, printable, printable_lines
 
 FORMATS = ("json", "table", "plain")
 
@@ -17,7 +19,11 @@ class Printer:
         self.format = output_format or ("table" if sys.stdout.isatty() else "plain")
 
     def document(self, document: Any) -> None:
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        click.echo(json_text(document, indent=2))
+
+    def line(self, document: Any) -> None:
+        """One of many documents: programs that follow read one a line, as it comes."""
+        click.echo(json_text(document))
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
         cells = [[printable(cell) for cell in row] for row in rows]
@@ -27,9 +33,11 @@ class Printer:
         if title:
             click.echo(f"# {title}")
         # Columns are aligned like kubectl's; the last is never padded.
-        widths = [max(map(len, each)) for each in zip(columns, *cells, strict=True)]
+        widths = [max(map(room, each)) for each in zip(columns, *cells, strict=True)]
         for row in ([name.upper().replace(" ", "_") for name in columns], *cells):
-            padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            padded = [
+                cell + " " * (width - room(cell)) for cell, width in zip(row, widths, strict=True)
+            ]
             click.echo("  ".join(padded).rstrip())
 
     def fields(self, fields: Mapping[str, Any]) -> None:
@@ -50,16 +58,21 @@ class Printer:
         if self.format != "json":
             click.echo(printable(text))
 
+    def said(self, sentence: str, /, **document: Any) -> None:
+        """What was done: the sentence for people, the document for programs."""
+        if self.format == "json":
+            self.document(document)
+        else:
+            self.note(sentence)
 
-def printable(value: Any) -> str:
-    """One line of text that cannot steer the terminal it is printed on."""
-    if value is None:
-        return "-"
-    if isinstance(value, dict | list):
-        value = json.dumps(value, ensure_ascii=False)
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode()
-        for each in str(value)
+
+def room(text: str) -> int:
+    """How many columns a terminal needs for it."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
     )
 
 
@@ -69,10 +82,14 @@ def shortened(value: Any, length: int = 60) -> str:
 
 
 def write_exactly(content: bytes) -> None:
-    """The bytes and nothing else; on a terminal a last newline keeps the prompt readable."""
+    """The bytes and nothing else. A terminal would obey them: there they are shown as text, line
+    by line, and a last newline keeps the prompt readable."""
+    if sys.stdout.isatty():
+        if content:
+            text = content.decode("utf-8", "backslashreplace").removesuffix("\n")
+            click.echo(printable_lines(text))
+        return
     sys.stdout.buffer.write(content)
-    if sys.stdout.isatty() and content and not content.endswith(b"\n"):
-        sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -94,7 +94,7 @@ def delete(client: Client, printer: Printer, workflow_id: str, run_id: str) -> N
     """Forget a closed run, or all runs of the id. This cannot be undone."""
     answer = client.delete(workflow_path(workflow_id), run_id=run_id)
     runs = "1 run" if answer["runs"] == 1 else f"{answer['runs']} runs"
-    _say(printer, answer, f"{workflow_id}: {runs} deleted")
+    printer.said(f"{workflow_id}: {runs} deleted", **answer)
 
 
 STEERING = (signal, cancel, terminate, pause, unpause, delete)
@@ -110,11 +110,4 @@ def _tell(
 ) -> None:
     body |= {"run_id": run_id} if run_id else {}
     answer = client.post(workflow_path(workflow_id, verb), body)
-    _say(printer, answer, f"{workflow_id}: {answer['status'].replace('_', ' ')}")
-
-
-def _say(printer: Printer, answer: dict[str, Any], sentence: str) -> None:
-    if printer.format == "json":
-        printer.document(answer)
-    else:
-        printer.note(sentence)
+    printer.said(f"{workflow_id}: {answer['status'].replace('_', ' ')}", **answer)

@@ -9,6 +9,7 @@ from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.printable import printable
 
 ROLES = ("viewer", "user", "admin", "worker")
 
@@ -58,7 +59,7 @@ def mint(
         printer.document(minted)
         return
     until = f" until {minted['expires_at']}" if "expires_at" in minted else ""
-    click.echo(f"{minted['id']}: {role}{until}; it is shown this once", err=True)
+    click.echo(printable(f"{minted['id']}: {role}{until}; it is shown this once"), err=True)
     _warn(minted["not_yet"], "have not heard of it yet, and refuse it until they do")
     click.echo(minted["token"])
 
@@ -91,10 +92,7 @@ def revoke(client: Client, printer: Printer, token_id: str) -> None:
     parts = token_id.split("_")
     token_id = parts[1] if len(parts) > 2 and parts[0] == "rf" else token_id
     done = client.delete(f"/api/tokens/{quote(token_id, safe='')}")
-    if printer.format == "json":
-        printer.document(done)
-    else:
-        printer.note(f"{token_id}: revoked on {', '.join(done['applied_by'])}")
+    printer.said(f"{token_id}: revoked on {', '.join(done['applied_by'])}", **done)
     if done["not_yet"]:
         late = ", ".join(done["not_yet"])
         raise CommandError(f"revoked, but {late} had not applied it within two seconds")
@@ -115,4 +113,4 @@ def _row(printer: Printer, each: dict[str, Any]) -> tuple[Any, ...]:
 
 def _warn(nodes: list[str], what: str) -> None:
     if nodes:
-        click.echo(f"{', '.join(nodes)} {what}", err=True)
+        click.echo(printable(f"{', '.join(nodes)} {what}"), err=True)

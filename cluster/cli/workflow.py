@@ -21,9 +21,10 @@ from raftflow.cluster.cli.options import (
     payload_option,
     run_id_option,
 )
-from raftflow.cluster.cli.output import Printer, printable, shortened, write_exactly
+from raftflow.cluster.cli.output import Printer, shortened, write_exactly
 from raftflow.cluster.cli.progress import watching
 from raftflow.cluster.cli.steering import STEERING
+from raftflow.cluster.printable import printable
 
 
 @click.group()
