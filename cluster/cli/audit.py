@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
@@ -24,15 +25,17 @@ def audit() -> None:
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name, text in (
-        ("outcome", "OK, or the reason of a refusal."),
-        ("target", "A workflow id, a namespace, a token's id, a node."),
-        ("in-namespace", "What was changed in it."),
-        ("call", "TerminateWorkflow, MintToken, AddNode..."),
-        ("actor", "A token's id, or the name of a line in the token file."),
+    for name, text, offered in (
+        ("outcome", "OK, or the reason of a refusal.", None),
+        ("target", "A workflow id, a namespace, a token's id, a node.", None),
+        ("in-namespace", "What was changed in it.", offers.namespaces),
+        ("call", "TerminateWorkflow, MintToken, AddNode...", offers.calls),
+        ("actor", "A token's id, or the name of a line in the token file.", offers.token_ids),
     ):
         parameter = "within" if name == "in-namespace" else name
-        command = click.option(f"--{name}", parameter, default="", help=text)(command)
+        command = click.option(
+            f"--{name}", parameter, default="", help=text, shell_complete=offered
+        )(command)
     return click.option("--since", type=DURATION, help="Of the last 24h, 7d...")(command)
 
 

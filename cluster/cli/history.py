@@ -7,7 +7,7 @@ import click
 
 from raftflow.cluster.cli.client import Client, workflow_path
 from raftflow.cluster.cli.errors import CommandError
-from raftflow.cluster.cli.options import client_options, output_option
+from raftflow.cluster.cli.options import client_options, output_option, workflow_id_argument
 from raftflow.cluster.cli.output import Printer
 
 
@@ -17,7 +17,7 @@ def history() -> None:
 
 
 @history.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @click.option("--run-id", default="", help="One run of this id; default: the newest.")
 @click.option(
     "-f",

@@ -10,6 +10,7 @@ from raftflow.cluster.cli.audit import audit
 from raftflow.cluster.cli.backup import backup
 from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
+from raftflow.cluster.cli.completion import completion
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
@@ -17,9 +18,11 @@ from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
+from raftflow.cluster.cli.queues import queue, worker
 from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.token import token
+from raftflow.cluster.cli.top import top
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
 from raftflow.cluster.printable import json_text, printable, printable_lines
@@ -42,8 +45,8 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover, doctor),
-    *(history, log, cert),
+    *(serve, dev, workflow, queue, worker, namespace, token, audit, cluster, node, top, doctor),
+    *(backup, force_recover, history, log, cert, completion),
 ):
     cli.add_command(command)
 

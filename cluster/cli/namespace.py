@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
@@ -29,7 +30,7 @@ def create(client: Client, printer: Printer, name: str, retention: int | None) -
 
 
 @namespace.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offers.namespaces)
 @click.option("--retention", type=DURATION, help="How long closed runs stay.")
 @click.option("--keep", is_flag=True, help="Closed runs stay for ever.")
 @client_options
@@ -42,7 +43,7 @@ def update(client: Client, printer: Printer, name: str, retention: int | None, k
 
 
 @namespace.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offers.namespaces)
 @click.option("--max-open-runs", type=click.IntRange(1), help="Runs that may be open.")
 @click.option("--starts-per-second", type=click.IntRange(1), help="Runs started in a second.")
 @click.option("--none", is_flag=True, help="No bound at all.")

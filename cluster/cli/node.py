@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
 from raftflow.cluster.cli.options import DURATION, client_options, output_option
@@ -122,7 +123,7 @@ def add(
 
 
 @node.command()
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", shell_complete=offers.nodes)
 @client_options
 def remove(client: Client, printer: Printer, node_id: str) -> None:
     """Take the node ID out of the cluster, the leader too.
@@ -135,7 +136,7 @@ def remove(client: Client, printer: Printer, node_id: str) -> None:
 
 
 @node.command()
-@click.argument("old", metavar="OLD")
+@click.argument("old", metavar="OLD", shell_complete=offers.nodes)
 @click.argument("new", metavar="NEW=HOST:PORT", type=NEW)
 @_waits
 @client_options

@@ -1,15 +1,33 @@
-"""What commands print: json for programs, tables on a terminal, plain columns otherwise."""
+"""What commands print: json for programs, tables on a terminal, plain columns otherwise.
+
+A view is made of blocks: a sentence, fields with their names, rows with their columns. It is
+printed once, or shown again and again (`live`).
+"""
 
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from raftflow.cluster.printable import json_text, printable, printable_lines
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 FORMATS = ("json", "table", "plain")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+
+
+Block = str | Mapping[str, Any] | Rows
 
 
 class Printer:
@@ -25,11 +43,23 @@ class Printer:
         """One of many documents: programs that follow read one a line, as it comes."""
         click.echo(json_text(document))
 
+    def view(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            if isinstance(block, str):
+                self.note(block)
+            elif isinstance(block, Rows):
+                self.rows(block.columns, block.rows, block.title)
+            else:
+                self.fields(block)
+
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-        cells = [[printable(cell) for cell in row] for row in rows]
         if self.format == "table":
-            _rich_table(columns, cells, title)
+            # rich takes a tenth of a second to import: only who looks at a table pays for it.
+            from rich.console import Console
+
+            Console().print(rendered(Rows(columns, rows, title)))
             return
+        cells = _cells(rows)
         if title:
             click.echo(f"# {title}")
         # Columns are aligned like kubectl's; the last is never padded.
@@ -41,12 +71,7 @@ class Printer:
             click.echo("  ".join(padded).rstrip())
 
     def fields(self, fields: Mapping[str, Any]) -> None:
-        given = {
-            name: printable(value) for name, value in fields.items() if value not in (None, "")
-        }
-        width = max(map(len, given), default=0)
-        for name, value in given.items():
-            label = f"{name}:".ljust(width + 2)
+        for label, value in _labelled(fields):
             click.echo((click.style(label, dim=True) if self.format == "table" else label) + value)
 
     def moment(self, time: str) -> str:
@@ -93,7 +118,9 @@ def write_exactly(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-FOLDED = frozenset({"workflow id", "type", "step", "signal", "result", "payload", "details"})
+FOLDED = frozenset(
+    {"workflow id", "type", "step", "signal", "result", "payload", "details", "queue", "worker"}
+)
 STATUS_STYLES = {
     "COMPLETED": "green",
     "RUNNING": "cyan",
@@ -106,19 +133,35 @@ STATUS_STYLES = {
     "UNKNOWN": "bold red",
     "LEADER": "bold green",
     "CANDIDATE": "yellow",
+    "LOST": "bold red",
 }
 
 
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    # rich takes a tenth of a second to import: only who looks at a table pays for it.
-    from rich.console import Console
+def rendered(block: Block) -> "RenderableType":
+    """A block as rich draws it, each text as it stands: none of it is markup."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), title=title or None, title_justify="left")
-    for name in columns:
+    if isinstance(block, str):
+        return Text(printable(block))
+    if not isinstance(block, Rows):
+        return Text("\n").join(
+            Text.assemble((label, "dim"), value) for label, value in _labelled(block)
+        )
+    table = Table(box=None, padding=(0, 2, 0, 0), title=block.title or None, title_justify="left")
+    for name in block.columns:
         # What people chose folds; what we chose is short and stays whole.
         table.add_column(name, header_style="dim", overflow="fold", no_wrap=name not in FOLDED)
-    for row in rows:
+    for row in _cells(block.rows):
         table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell.upper(), "")) for cell in row))
-    Console().print(table)
+    return table
+
+
+def _cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    return [[printable(cell) for cell in row] for row in rows]
+
+
+def _labelled(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    given = {name: printable(value) for name, value in fields.items() if value not in (None, "")}
+    width = max(map(len, given), default=0)
+    return [(f"{name}:".ljust(width + 2), value) for name, value in given.items()]

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
@@ -27,6 +28,7 @@ def token() -> None:
     "namespaces",
     multiple=True,
     metavar="NAMESPACE",
+    shell_complete=offers.namespaces,
     help="Of these namespaces alone; several are allowed. Default: all.",
 )
 @click.option("--expires", type=DURATION, help="How long it is good. Default: until revoked.")
@@ -81,7 +83,7 @@ def list_(client: Client, printer: Printer, sessions: bool) -> None:
 
 
 @token.command()
-@click.argument("token_id", metavar="ID")
+@click.argument("token_id", metavar="ID", shell_complete=offers.token_ids)
 @client_options
 def revoke(client: Client, printer: Printer, token_id: str) -> None:
     """Revoke the token ID: its calls, streams and polls end on all nodes.
