@@ -53,10 +53,11 @@ class DiskWatch:
         self._data_dir = data_dir
         self._metrics = metrics
         self._period_s = period_s
+        self.latest: DiskUse | None = None
 
     async def run(self) -> None:
         while True:
-            use = await in_thread(measure, self._data_dir)
+            use = self.latest = await in_thread(measure, self._data_dir)
             self._metrics.disk_size.set(use.size_bytes)
             self._metrics.disk_free.set(use.free_bytes)
             for part, size in use.parts.items():

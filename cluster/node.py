@@ -44,7 +44,9 @@ from raftflow.cluster.dispatch import (
     HEARTBEAT_METHOD,
     Dispatch,
 )
+from raftflow.cluster.elections import Elections
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import Figures
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
@@ -54,6 +56,8 @@ from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
@@ -112,6 +116,7 @@ class Node:
         self._build_core(store, claim)
         self._build_calls()
         self._build_tasks(store)
+        self._build_watches()
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -148,9 +153,8 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
-        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         exits.push_async_callback(
-            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
+            partial(end, spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal))
         )
         exits.push_async_callback(self._hand_over)
         self._started = True
@@ -178,6 +182,7 @@ class Node:
         self.duties.on_role(role, term, leader)
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
+        self.elections.on_role(role, term, leader)
 
     def _cast_out(self, outcast: Outcast) -> None:
         self.reads.end("this node is shutting down: it does not belong to its cluster any more")
@@ -291,6 +296,26 @@ class Node:
             decision_timeout_ms=config.decision_timeout_ms,
         )
 
+    def _build_watches(self) -> None:
+        """What this node tells of itself and of the cluster."""
+        config, consensus = self.config, self.consensus
+        self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        self.figures = Figures(
+            disk=lambda: self.disk.latest,
+            loop_lag_ms=lambda: consensus.stats().loop_lag.max_ms,
+        )
+        self.elections = Elections(consensus=consensus, node_id=config.node_id)
+        self._exits.push_async_callback(self.elections.stop)
+        self.peer_reports = PeerReports(
+            consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
+        )
+        self.pollers = Pollers(
+            consensus=consensus,
+            node_id=config.node_id,
+            workers=self.dispatch.workers,
+            leading=self.duties.standing,
+        )
+
     def _wire(self) -> None:
         consensus = self.consensus
         consensus.on_outcast = self._cast_out
@@ -306,7 +331,7 @@ class Node:
         consensus.channel.on_up(self.exchange.tell)
         consensus.channel.on_up(self.dispatch.on_peer_up)
         consensus.channel.on_down(self.duties.on_peer_down)
-        consensus.on_flush = self.metrics.fsync.observe
+        consensus.on_flush = self._flushed
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
@@ -325,6 +350,7 @@ class Node:
             forwarder=self.forwarder,
             reads=self.reads,
             dispatch=self.dispatch,
+            pollers=self.pollers,
             replica=self.replica,
             store=store,
             consensus=self.consensus,
@@ -332,6 +358,9 @@ class Node:
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            elections=self.elections,
+            figures=self.figures,
+            peer_reports=self.peer_reports,
             digests=self.digests,
             checks=self.checks,
             backups=BackupSource(
@@ -442,6 +471,10 @@ class Node:
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
             self.metrics.runs_deleted.inc(len(applied.changes.deleted))
+
+    def _flushed(self, seconds: float) -> None:
+        self.metrics.fsync.observe(seconds)
+        self.figures.flushed(seconds)
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, runs, steering, tasks
+from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -36,6 +36,8 @@ PATHS: Mapping[str, Methods] = {
     "/api/activity-tasks": {"GET": tasks.POLL_ACTIVITY},
     "/api/activity-tasks/complete": {"POST": tasks.COMPLETE_ACTIVITY},
     "/api/activity-tasks/heartbeat": {"POST": tasks.HEARTBEAT},
+    "/api/queues": {"GET": queues.QUEUES},
+    "/api/workers": {"GET": queues.WORKERS},
     "/api/namespaces": {"GET": node.LIST_NAMESPACES, "POST": node.CREATE_NAMESPACE},
     "/api/tokens": {"GET": access.LIST, "POST": access.MINT},
     "/api/session": {

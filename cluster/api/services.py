@@ -13,11 +13,15 @@ from typing import Any, Protocol
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.types import Election
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
+from raftflow.cluster.work_facts import Wanted, Work
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -72,6 +76,12 @@ class Dispatch(Protocol):
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         """Queue a task again that could not be handed over."""
         ...
+
+
+class Pollers(Protocol):
+    """`cluster.pollers.Pollers`: queues and workers of the whole cluster."""
+
+    async def work(self, wanted: Wanted = ...) -> Work: ...
 
 
 class Replica(Protocol):
@@ -162,6 +172,21 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Elections(Protocol):
+    """`cluster.elections.Elections`."""
+
+    @property
+    def led_since_s(self) -> float | None: ...
+
+    def all(self) -> Sequence[Election]: ...
+
+
+class Figures(Protocol):
+    """`cluster.figures.Figures`: what this node measures of itself."""
+
+    def now(self) -> NodeFigures: ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -191,6 +216,7 @@ class NodeServices:
     forwarder: Forwarder
     reads: Reads
     dispatch: Dispatch
+    pollers: Pollers
     replica: Replica
     store: Store
     consensus: Consensus
@@ -198,6 +224,9 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    elections: Elections
+    figures: Figures
+    peer_reports: PeerReports
     digests: Digests
     checks: Checks
     backups: Backups

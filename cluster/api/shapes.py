@@ -20,6 +20,7 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import TABLE
+from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
 from raftflow.engine.commands import Role
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
 from raftflow.engine.state import RunStatus, StepKind, StepStatus
@@ -40,6 +41,13 @@ _TOKEN = {
     "sees_payloads": FLAG,
     "created_at": TIME,
     "status": {"type": "string", "enum": ["good", "revoked", "expired", "over"]},
+}
+# Whether all nodes have told, and if not, who has not and why.
+_TOLD: dict[str, Schema] = {
+    "complete": FLAG,
+    "missing": array(TEXT),
+    "reasons": {"type": "object", "additionalProperties": TEXT},
+    "truncated": FLAG,
 }
 _TOKEN_TIMES = {"expires_at": TIME, "revoked_at": TIME, "parent": TEXT}
 
@@ -312,11 +320,40 @@ SHAPES: Mapping[str, Schema] = {
         reason=TEXT,
         maybe_applied=FLAG,
     ),
+    "Queues": _shape({"queues": array(ref("Queue")), **_TOLD}),
+    "Queue": _shape(
+        {
+            "name": TEXT,
+            "namespace": ID,
+            "kind": {"type": "string", "enum": [WORKFLOW, ACTIVITY]},
+            "queued": _OPTIONAL_COUNT,
+            "oldest_ms": _OPTIONAL_COUNT,
+            "leases": _OPTIONAL_COUNT,
+            "expired_total": _OPTIONAL_COUNT,
+            "pollers": array(ref("Poller")),
+        }
+    ),
+    "Poller": _shape(
+        {"node": TEXT, "worker": TEXT, "types": array(TEXT), "polls": COUNT, "since": TIME}
+    ),
+    "Workers": _shape({"workers": array(ref("Worker")), **_TOLD}),
+    "Worker": _shape(
+        {
+            "id": TEXT,
+            "node": TEXT,
+            "namespace": ID,
+            "queues": array(TEXT),
+            "polls": COUNT,
+            "leases": _OPTIONAL_COUNT,
+            "last_seen": nullable(TIME),
+        }
+    ),
     "Cluster": _shape(
         {
             "cluster_id": _OPTIONAL_TEXT,
             "node": TEXT,
             "leader": _OPTIONAL_TEXT,
+            "leader_since": nullable(TIME),
             "term": COUNT,
             "auth": _AUTH,
             "feature_level": COUNT,
@@ -327,7 +364,13 @@ SHAPES: Mapping[str, Schema] = {
         pending_change=_OPTIONAL_TEXT,
     ),
     "Node": _shape(
-        {"id": TEXT, "role": TEXT, "connected": FLAG, "member": _MEMBER},
+        {
+            "id": TEXT,
+            "role": TEXT,
+            "connected": FLAG,
+            "reachable": {**FLAG, "description": "It answered within two heartbeats."},
+            "member": _MEMBER,
+        },
         http=TEXT,
         grpc=TEXT,
         raft=TEXT,
@@ -343,9 +386,14 @@ SHAPES: Mapping[str, Schema] = {
         first_index=_OPTIONAL_COUNT,
         snapshot_index=_OPTIONAL_COUNT,
         snapshot_age_seconds={"type": ["number", "null"]},
+        log_bytes=_OPTIONAL_COUNT,
+        store_bytes=_OPTIONAL_COUNT,
         disk_free_bytes=_OPTIONAL_COUNT,
+        fsync_ms={"type": ["number", "null"], "description": "99th percentile of a minute."},
+        loop_lag_ms={"type": ["number", "null"], "description": "The longest of ten seconds."},
         version=_OPTIONAL_TEXT,
         uptime_seconds={"type": ["number", "null"]},
+        started_at=nullable(TIME),
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
         clock_skew_ms={"type": ["integer", "null"]},

@@ -165,6 +165,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
+        born = self.__raftCurrentTerm == 0 and journal.last_index == 0
+        self._reason = "first election" if born else f"{node_id} was started"
+        self._cause = ""  # of the election that is under way
 
     def _know_nothing(self) -> None:
         """Of peers and of leaders, as at every start."""
@@ -381,7 +384,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if node_id != self.leader or self.__raftState == LEADER:
             return
         self._leader_contact = LONG_AGO
-        self._reason = "connection to the leader lost"
+        self._reason = f"the connection to {node_id} was lost"
         self._hurry = True
         self.__raftElectionDeadline = min(
             self.__raftElectionDeadline, engine.monotonicTime() + self._jitter()
@@ -464,7 +467,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 self.__transferInProgress = False
                 self.__raftLeader = None
             elif self.__transferInProgress:
-                self._reason = "leadership transfer"
+                self._reason = f"transfer from {self.leader}"
                 self._campaign(now)
             else:
                 self._ask_first(now)
@@ -472,8 +475,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _ask_first(self, now: float) -> None:
         """Row 14: the election deadline passes through a pre-vote."""
         self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        self._reason = self._reason or self._silence(now)
         self.__raftLeader = None
-        self._reason = self._reason or "no word from a leader"
         self._counters.pre_votes += 1
         self._pre_vote.start(self.__raftCurrentTerm + 1, self._itself())
         self._broadcast(
@@ -486,6 +489,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         )
         if self._pre_vote.won(self._electorate):
             self._campaign(now)
+
+    def _silence(self, now: float) -> str:
+        if self.leader is None:
+            return "no word from a leader"
+        return f"no word from {self.leader} for {(now - self._leader_contact) * 1000:.0f} ms"
 
     def _campaign(self, now: float) -> None:
         self._pre_vote.stop()
@@ -534,7 +542,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if leader != before[2] or term != before[1]:
             self._forwarded_reads.fail()
         if (state == LEADER) != (before[0] == LEADER) or leader != before[2]:
-            reason = self._reason or ("elected" if leader else "leader unknown")
+            # Who wins tells why there was an election, not who lost it on the way.
+            self._cause = self._cause or self._reason
+            reason = (self._cause or "elected") if leader else (self._reason or "leader unknown")
+            if leader:
+                self._cause = ""
             election = Election(engine.monotonicTime(), term, leader, reason)
             self._elections.append(election)
             log.info(
@@ -859,6 +871,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = now + self.__generateRaftTimeout()
         self._pre_vote.stop()
         self._hurry = False
+        if self.leader == node.id:
+            self._reason = ""  # whatever it was, it passed
         self.__raftLeader = node
         self.__setState(FOLLOWER)
         self._leader_contact = self._led_at = now

@@ -32,11 +32,14 @@ from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
-from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.pollers import EVERYTHING
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -49,6 +52,15 @@ from raftflow.cluster.store.views import (
     RunSummary,
 )
 from raftflow.cluster.tls import api_credentials
+from raftflow.cluster.work_facts import (
+    ACTIVITY,
+    ANY_TYPE,
+    WORKFLOW,
+    Leading,
+    Poller,
+    Wanted,
+    Work,
+)
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     FEATURE_LEVEL,
@@ -96,6 +108,8 @@ class SingleNode:
     silence_s: float | None = 0.0
     members: dict[str, Any] = field(default_factory=dict)
     post_closed: bool = False
+    leading: Leading | None = None
+    # what /api/queues is told of what is queued
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -202,6 +216,25 @@ class SingleNode:
         if run.decision.token == token:
             return decision_task(run, self.harness.limits)
         return activity_task(run, run.steps[parts.number - 1])
+
+    async def work(self, wanted: Wanted = EVERYTHING) -> Work:
+        self.check()
+        polls = [
+            Poller(
+                node="n1",
+                namespace=parked.poll.namespace,
+                kind=ACTIVITY if parked.kind == "activity" else WORKFLOW,
+                queue=parked.poll.task_queue,
+                worker=parked.poll.worker_id,
+                types=parked.poll.names or (ANY_TYPE,),
+                polls=1,
+                since_ms=START_MS,
+                seen_ms=START_MS,
+            )
+            for parked in self.parked
+            if wanted.takes(parked.poll.namespace, parked.poll.task_queue)
+        ]
+        return Work(pollers=tuple(polls), leading=self.leading)
 
     async def park(self, kind: str, poll: Poll, timeout_ms: int) -> Sequence[Any]:
         """Hand out what there is when something is there; all of it, up to what is wanted."""
@@ -461,8 +494,28 @@ class SingleNode:
     def skew_ms(self) -> int:
         return 0
 
+    def now(self) -> NodeFigures:
+        return NodeFigures(
+            log_bytes=1, store_bytes=2, disk_free_bytes=3, fsync_ms=0.4, loop_lag_ms=None
+        )
+
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who led, as consensus says it."""
+
+    node: SingleNode
+
+    @property
+    def led_since_s(self) -> float | None:
+        return self.all()[-1].at_s if self.all() else None
+
+    def all(self) -> Sequence[Election]:
+        found: Sequence[Election] = self.node.status().elections
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +554,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         forwarder=node,
         reads=node,
         dispatch=node,
+        pollers=node,
         replica=node,
         store=node,
         consensus=node,
@@ -509,6 +563,9 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        elections=Led(node),
+        figures=node,
+        peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),

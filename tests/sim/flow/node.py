@@ -27,6 +27,7 @@ from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.steward import Steward
@@ -318,6 +319,12 @@ class FlowNode(SimNode):
             forwarder=self.forwarder,
             reads=self.reads,
             dispatch=self.dispatch,
+            pollers=Pollers(
+                consensus=self.consensus,  # type: ignore[arg-type]
+                node_id=self.name,
+                workers=self.dispatch.workers,
+                leading=self.duties.standing,
+            ),
             replica=self.replica,  # type: ignore[arg-type]
             store=self.store,
             consensus=self.consensus,  # type: ignore[arg-type]
@@ -325,6 +332,9 @@ class FlowNode(SimNode):
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            elections=None,  # type: ignore[arg-type]  # nobody looks at the cluster page here
+            figures=None,  # type: ignore[arg-type]
+            peer_reports=None,  # type: ignore[arg-type]
             digests=NOT_COMPARED,  # the checkers compare them
             checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
             backups=None,  # type: ignore[arg-type]  # nobody asks for one here
