@@ -58,6 +58,7 @@ from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import Pollers
+from raftflow.cluster.ports import Ports
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
@@ -309,6 +310,7 @@ class Node:
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
+        self.ports = Ports(consensus=consensus, node_id=config.node_id)
         self.pollers = Pollers(
             consensus=consensus,
             node_id=config.node_id,
@@ -361,6 +363,7 @@ class Node:
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,
+            ports=self.ports,
             digests=self.digests,
             checks=self.checks,
             backups=BackupSource(

@@ -77,7 +77,7 @@ class HttpServer:
         self._limits = limits
         self._page = Page()
         self._server: asyncio.Server | TlsListener | None = None
-        self._web: web.Server | None = None
+        self._web: ConnectionServer | None = None
         self._stopping = False
 
     async def start(self, address: Address) -> None:
@@ -98,6 +98,10 @@ class HttpServer:
         assert self._server is not None
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
+
+    @property
+    def open_connections(self) -> int:
+        return self._web.open_connections if self._web is not None else 0
 
     async def stop(self) -> None:
         """Refuse new calls, end the polls, let the others finish. Who keeps a connection is told

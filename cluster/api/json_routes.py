@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks
+from raftflow.cluster.api.routes import access, node, ports, queues, runs, steering, tasks
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -49,6 +49,7 @@ PATHS: Mapping[str, Methods] = {
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
     "/api/cluster": {"GET": node.CLUSTER},
+    "/api/cluster/ports": {"GET": ports.PORTS},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/openapi.json": {

@@ -19,6 +19,7 @@ from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.ports import Ports
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
 from raftflow.cluster.work_facts import Wanted, Work
@@ -227,6 +228,7 @@ class NodeServices:
     elections: Elections
     figures: Figures
     peer_reports: PeerReports
+    ports: Ports
     digests: Digests
     checks: Checks
     backups: Backups

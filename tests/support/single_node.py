@@ -31,6 +31,7 @@ from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
+from raftflow.cluster.consensus.channel import PeerUnavailable
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
@@ -40,6 +41,7 @@ from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import EVERYTHING
+from raftflow.cluster.ports import Ports
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -441,7 +443,7 @@ class SingleNode:
         self.handlers[method] = handler
 
     async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
-        raise Unavailable(f"no peer {peer}")
+        raise PeerUnavailable(peer, sent=False)
 
     def _leader_heard(self, within_ms: int) -> str | None:
         silent = self.silence_s is None or self.silence_s * 1_000 >= within_ms
@@ -566,6 +568,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         elections=Led(node),
         figures=node,
         peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
+        ports=Ports(consensus=node, node_id="n1"),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),

@@ -196,6 +196,7 @@ async def test_so_do_answers_about_the_node(client: Client) -> None:
         ("/api/cluster", "Cluster"),
         ("/api/namespaces", "Namespaces"),
         ("/api/queues", "Queues"),
+        ("/api/cluster/ports", "Ports"),
         ("/api/workers", "Workers"),
         ("/api/nothing", "Error"),
         ("/api/workflows/nobody", "Error"),
