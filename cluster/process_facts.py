@@ -32,9 +32,9 @@ def process_facts(connections: Connections | None) -> ProcessFacts:
     return ProcessFacts(
         open_files=_open_files(),
         open_files_limit=None if soft == resource.RLIM_INFINITY else soft,
-        connections=connections and connections.open,
-        connections_limit=connections and connections.most,
-        connections_wanted=connections and connections.wanted,
+        connections=connections.open if connections else None,
+        connections_limit=connections.most if connections else None,
+        connections_wanted=connections.wanted if connections else None,
     )
 
 

@@ -176,12 +176,41 @@ class Client:
             self._connection.close()
             self._connection = None
 
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def within(self, namespace: str) -> "Client":
         """The same calls, in another namespace."""
-        other = copy.copy(self)
+        other = self._copy()
         other.namespace = namespace
-        other._headers = {**self._headers, NAMESPACE_HEADER: header_value("namespace", namespace)}
-        other._servers, other._connection = list(self._servers), None
+        other._headers[NAMESPACE_HEADER] = header_value("namespace", namespace)
+        return other
+
+    def health_of(self, address: str, *, patience_s: float) -> dict[str, Any] | None:
+        """What the node at this address says of itself, while it repairs itself too; None when it
+        says nothing."""
+        with self._copy() as other:
+            tls = self._servers[0].tls
+            other._servers = [_server(f"https://{address}" if tls else address)]
+            other._current = 0
+            other._connect_timeout_s = other._answer_timeout_s = patience_s
+            answer = other._attempt("GET", "/api/health", None, whole=True)
+        if isinstance(answer, OSError):
+            return None
+        try:
+            said = answer.json()
+        except ValueError:
+            return None
+        return said if isinstance(said, dict) and "status" in said else None
+
+    def _copy(self) -> "Client":
+        """With a connection of its own."""
+        other = copy.copy(self)
+        other._headers, other._servers = dict(self._headers), list(self._servers)
+        other._connection = None
         return other
 
     def _heard_enough(self, failed: Mapping[str, Answer | OSError]) -> bool:

@@ -119,12 +119,12 @@ def _tell(printer: Printer, directory: Path, node_id: str, sentence: str) -> Non
     printer.said(sentence, node=node_id, pid=node.pid, http=node.http)
 
 
-def _say(text: str, **_facts: Any) -> None:
+def _say(text: str, /, **_facts: Any) -> None:
     """One line, seen at once also through a pipe; a reader that has gone ends no cluster."""
     with contextlib.suppress(OSError):
         os.write(1, f"{printable(text)}\n".encode())
 
 
-def _say_json(text: str, **facts: Any) -> None:
+def _say_json(text: str, /, **facts: Any) -> None:
     with contextlib.suppress(OSError):
         os.write(1, f"{json_text({**facts, 'says': text})}\n".encode())

@@ -91,7 +91,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
             raise OSError
         before = termios.tcgetattr(descriptor)
     except (ImportError, OSError, ValueError):
-        yield lambda seconds: time.sleep(seconds) or ""
+        yield _sleep
         return
 
     def pressed(seconds: float) -> str:
@@ -103,3 +103,8 @@ def _keys() -> Iterator[Callable[[float], str]]:
         yield pressed
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _sleep(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""

@@ -58,8 +58,9 @@ def main() -> None:
     try:
         status = cli.main(standalone_mode=False, prog_name="raftflow")
     except click.ClickException as error:
-        error.message = printable_lines(error.message)
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(printable_lines(said.getvalue()), nl=False, err=True)
         status = error.exit_code
     except click.Abort:
         click.echo("stopped", err=True)

@@ -41,7 +41,7 @@ PER_NODE_VARIABLES = ("RAFTFLOW_ADVERTISE_", "RAFTFLOW_PEER_")
 class Say(Protocol):
     """A line for people; the same as facts for programs: the `event`, and which node."""
 
-    def __call__(self, text: str, /, *, event: str, **facts: Any) -> None: ...
+    def __call__(self, text: str, /, **facts: Any) -> None: ...
 
 
 class Supervisor:
