@@ -23,6 +23,7 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.background import end, spawn
 from raftflow.cluster.backup.source import BackupSource
+from raftflow.cluster.checkpoints import Checkpoints
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -48,6 +49,7 @@ from raftflow.cluster.elections import Elections
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import Figures
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.handover import Handover
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
@@ -59,9 +61,11 @@ from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.ports import Ports
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.samples import Samples
 from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTimes
@@ -117,7 +121,7 @@ class Node:
         self._build_core(store, claim)
         self._build_calls()
         self._build_tasks(store)
-        self._build_watches()
+        self._build_watches(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -157,6 +161,8 @@ class Node:
         exits.push_async_callback(
             partial(end, spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal))
         )
+        sampling = spawn(self.samples.run(), name="samples", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, sampling))
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -258,6 +264,9 @@ class Node:
         self.members = Members(
             consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
         )
+        self.handover = Handover(
+            consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
+        )
         self.steward = Steward(self.consensus)
         self.reads = Reads(
             consensus=self.consensus,
@@ -297,16 +306,24 @@ class Node:
             decision_timeout_ms=config.decision_timeout_ms,
         )
 
-    def _build_watches(self) -> None:
+    def _build_watches(self, store: Store) -> None:
         """What this node tells of itself and of the cluster."""
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         self.figures = Figures(
             disk=lambda: self.disk.latest,
-            loop_lag_ms=lambda: consensus.stats().loop_lag.max_ms,
+            loop_lag_ms=self.loop_lag_ms,
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
         self._exits.push_async_callback(self.elections.stop)
+        self.checkpoints = Checkpoints(
+            consensus=consensus,
+            replica=self.replica,
+            store=store,
+            node_id=config.node_id,
+            log_directory=config.data_dir / "raft",
+        )
+        self.samples = Samples(consensus=consensus, node_id=config.node_id, source=self)
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
@@ -328,6 +345,7 @@ class Node:
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
         self.replica.subscribe(self._count)
+        self.proposer.on_committed = self.samples.committed
         consensus.channel.register(DEMAND_METHOD, self.duties.on_demand_message)
         consensus.channel.register(HEARTBEAT_METHOD, self.duties.on_heartbeat_message)
         consensus.channel.on_up(self.exchange.tell)
@@ -360,10 +378,19 @@ class Node:
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            handover=self.handover,
+            checkpoints=self.checkpoints,
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,
             ports=self.ports,
+            presence=Presence(
+                consensus=self.consensus,
+                node_id=self.config.node_id,
+                heartbeat_ms=self.config.heartbeat_ms,
+                fatal=self.consensus.fatal,
+            ),
+            samples=self.samples,
             digests=self.digests,
             checks=self.checks,
             backups=BackupSource(
@@ -467,6 +494,7 @@ class Node:
     def _count(self, applied: Applied, batch: Batch) -> None:
         if batch.commands:
             self.levels.saw_entry(batch.feature_level)
+            self.samples.applied(len(batch.commands))
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:
@@ -478,6 +506,26 @@ class Node:
     def _flushed(self, seconds: float) -> None:
         self.metrics.fsync.observe(seconds)
         self.figures.flushed(seconds)
+        self.samples.flushed(seconds)
+
+    # ---- what samples read (Source) -------------------------------------------------------------
+
+    def requests_total(self) -> int:
+        return self.metrics.requests_total
+
+    def open_runs(self) -> int:
+        return sum(self.replica.catalog.open_runs.values())
+
+    def loop_lag_ms(self) -> float:
+        return self.consensus.stats().loop_lag.max_ms
+
+    def queues(self) -> tuple[int, int, int] | None:
+        if self.consensus.role is not Role.LEADER:
+            return None
+        matching, leases = self.duties.matching, self.duties.leases
+        return matching.depth(activities=True), matching.depth(activities=False), len(leases)
+
+    # ---- what a scrape reads --------------------------------------------------------------------
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()

@@ -8,8 +8,9 @@ node, when leadership is lost.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec import commands
@@ -50,6 +51,16 @@ class _Pending:
     command: bytes
     done: AnswerCallback
     lost: Callable[[Exception], None]
+    since_s: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    """An entry on its way; ``since_s``: the command in it that came first has waited since then."""
+
+    term: int
+    command_ids: list[str]
+    since_s: float
 
 
 class Proposer:
@@ -73,13 +84,15 @@ class Proposer:
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._waiting: dict[str, list[_Pending]] = {}
-        self._in_flight: dict[int, tuple[int, list[str]]] = {}  # index -> (term, command ids)
+        self._in_flight: dict[int, _InFlight] = {}  # by index
         self._flush_scheduled = False
         self._duty_number = 0
         # Hears of each call's command right behind its place in line; the leader's duties set it.
         self.on_submitted: Callable[[bytes], None] = lambda command: None
         # Told when what waited has left in an entry.
         self.on_entry: Callable[[], None] = lambda: None
+        # Told of each entry how long its first command has waited until it was applied.
+        self.on_committed: Callable[[float], None] = lambda seconds: None
 
     @property
     def pending(self) -> int:
@@ -138,11 +151,13 @@ class Proposer:
     def on_applied(self, applied: Applied, batch: Batch) -> None:
         """Answer the calls whose commands this entry carried."""
         flight = self._in_flight.pop(batch.index, None)
-        if flight is not None and flight[0] != batch.term:
+        if flight is not None and flight.term != batch.term:
             # Raft §5.4: another leader's entry stands at this index, so ours never will.
-            for command_id in flight[1]:
+            for command_id in flight.command_ids:
                 for call in self._waiting.pop(command_id, ()):
                     call.lost(NotLeader(self._consensus.leader))
+        elif flight is not None:
+            self.on_committed(time.perf_counter() - flight.since_s)
         if self._waiting:
             for reply in applied.replies:
                 for call in self._waiting.pop(reply.command_id, ()):
@@ -224,7 +239,7 @@ class Proposer:
             for call in calls:
                 call.lost(error)
             return True
-        self._in_flight[proposed.index] = (proposed.term, list(by_id))
+        self._in_flight[proposed.index] = _InFlight(proposed.term, list(by_id), calls[0].since_s)
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
         return True

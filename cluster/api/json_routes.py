@@ -12,7 +12,16 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, ports, queues, runs, steering, tasks
+from raftflow.cluster.api.routes import (
+    access,
+    cluster,
+    node,
+    ports,
+    queues,
+    runs,
+    steering,
+    tasks,
+)
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -48,7 +57,10 @@ PATHS: Mapping[str, Methods] = {
     "/api/audit": {"GET": access.LIST_AUDIT},
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
-    "/api/cluster": {"GET": node.CLUSTER},
+    "/api/cluster": {"GET": cluster.DESCRIBE},
+    "/api/cluster/history": {"GET": cluster.HISTORY},
+    "/api/cluster/events": {"GET": cluster.EVENTS},
+    "/api/cluster/transfer": {"POST": cluster.TRANSFER},
     "/api/cluster/ports": {"GET": ports.PORTS},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
@@ -80,7 +92,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
         "quota": {"PUT": node.SET_QUOTA},
     },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
-    "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
+    "/api/cluster/nodes": {
+        "": {"DELETE": node.REMOVE_NODE},
+        "snapshot": {"POST": cluster.SNAPSHOT},
+    },
 }
 
 

@@ -12,14 +12,17 @@ from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.backup.source import Taken
+from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.types import Election
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
+from raftflow.cluster.handover import Handed
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.ports import Ports
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
 from raftflow.cluster.work_facts import Wanted, Work
@@ -173,6 +176,22 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Handover(Protocol):
+    """`cluster.handover.Handover`: any node's way to change who leads."""
+
+    async def transfer(self, to: str) -> Handed:
+        """Raises OperationRefused or Unavailable."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """`cluster.checkpoints.Checkpoints`: any node's way to another one's disk."""
+
+    async def make(self, node_id: str) -> Made:
+        """Raises OperationRefused or Unavailable."""
+        ...
+
+
 class Elections(Protocol):
     """`cluster.elections.Elections`."""
 
@@ -186,6 +205,16 @@ class Figures(Protocol):
     """`cluster.figures.Figures`: what this node measures of itself."""
 
     def now(self) -> NodeFigures: ...
+
+
+class Samples(Protocol):
+    """`cluster.samples.Samples`: the last hour in figures."""
+
+    every_ms: int
+
+    def last(self, minutes: int) -> tuple[int, Mapping[str, Sequence[Any]]]:
+        """How long ago (ms) the first was taken, and the series by name."""
+        ...
 
 
 class Digests(Protocol):
@@ -225,10 +254,14 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    handover: Handover
+    checkpoints: Checkpoints
     elections: Elections
     figures: Figures
     peer_reports: PeerReports
     ports: Ports
+    presence: Presence
+    samples: Samples
     digests: Digests
     checks: Checks
     backups: Backups

@@ -452,6 +452,22 @@ SHAPES: Mapping[str, Schema] = {
             "description": "Seconds until each certificate that it uses is over, by its use.",
         },
     ),
+    "ClusterHistory": _shape(
+        {
+            "node": TEXT,
+            "every_ms": COUNT,
+            "from": TIME,
+            "samples": {
+                "type": "object",
+                "description": "By name, oldest first; null where nothing is known.",
+                "additionalProperties": array({"type": ["number", "null"]}),
+            },
+        }
+    ),
+    "Transferred": _shape({"from": TEXT, "leader": TEXT, "term": COUNT}),
+    "SnapshotMade": _shape(
+        {"id": TEXT, "index": COUNT, "first_index": COUNT, "bytes_freed": COUNT}
+    ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT
     ),

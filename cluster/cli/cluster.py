@@ -79,3 +79,21 @@ def restart(client: Client, printer: Printer, command: str, release: str, timeou
         printer.document([asdict(each) for each in done])
     else:
         printer.note(f"all {len(done)} nodes are restarted")
+
+
+@cluster.command()
+@click.argument("to", metavar="[ID]", default="")
+@client_options
+def transfer(client: Client, printer: Printer, to: str) -> None:
+    """Hand leadership over to the voter ID, or to the one that has most of the log.
+
+    Calls wait for a moment and none is lost. Returns once another node leads; exit status 1 when
+    the old one leads on.
+
+    \b
+    Examples:
+      raftflow cluster transfer
+      raftflow cluster transfer n2
+    """
+    handed = client.request("POST", "/api/cluster/transfer", body={"to": to} if to else {}).json()
+    printer.said(f"{handed['leader']} leads, in term {handed['term']}", **handed)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from engine_harness import (
     EngineHarness,
@@ -29,6 +29,7 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
 from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.source import Taken
+from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.channel import PeerUnavailable
@@ -38,10 +39,13 @@ from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
+from raftflow.cluster.handover import Handed
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import EVERYTHING
 from raftflow.cluster.ports import Ports
+from raftflow.cluster.presence import Presence
+from raftflow.cluster.samples import Samples
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -490,6 +494,14 @@ class SingleNode:
         self.check()
         return self.harness.index
 
+    async def transfer(self, to: str) -> Handed:
+        self.check()
+        return Handed("n1", to or "n1", 2)
+
+    async def make(self, node_id: str) -> Made:
+        self.check()
+        return Made(self.harness.index, 1, 0)
+
     def wall_ms(self) -> int:
         return self.harness.time_ms
 
@@ -503,6 +515,26 @@ class SingleNode:
 
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
+
+
+class NothingHappens:
+    """What samples read."""
+
+    def requests_total(self) -> int:
+        return 0
+
+    def open_runs(self) -> int:
+        return 0
+
+    def loop_lag_ms(self) -> float:
+        return 0.0
+
+    def queues(self) -> tuple[int, int, int] | None:
+        return (0, 0, 0)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,10 +597,14 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        handover=node,
+        checkpoints=node,
         elections=Led(node),
         figures=node,
         peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
         ports=Ports(consensus=node, node_id="n1"),
+        presence=Presence(consensus=node, node_id="n1", heartbeat_ms=50, fatal=_fail),
+        samples=Samples(consensus=node, node_id="n1", source=NothingHappens()),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),

@@ -332,10 +332,14 @@ class FlowNode(SimNode):
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            handover=None,  # type: ignore[arg-type]
+            checkpoints=None,  # type: ignore[arg-type]
             elections=None,  # type: ignore[arg-type]  # nobody looks at the cluster page here
             figures=None,  # type: ignore[arg-type]
             peer_reports=None,  # type: ignore[arg-type]
             ports=None,  # type: ignore[arg-type]
+            presence=None,  # type: ignore[arg-type]
+            samples=None,  # type: ignore[arg-type]
             digests=NOT_COMPARED,  # the checkers compare them
             checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
             backups=None,  # type: ignore[arg-type]  # nobody asks for one here
