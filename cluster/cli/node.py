@@ -115,11 +115,13 @@ def add(
     log). Again after an interruption: it goes on waiting.
     """
     member_id, raft = new.id, str(new.raft)
-    _add(client, printer, member_id, raft, kind)
+    added = _add(client, printer, member_id, raft, kind)
     if not no_wait:
         row = _until_it_serves(client, printer, member_id, timeout)
         done = "votes" if kind == "voter" else "serves, and never votes"
         _tell(printer, row, f"{member_id} {done}")
+    elif printer.format == "json":
+        printer.document(added)
 
 
 @node.command()
@@ -238,24 +240,31 @@ def _describe(plan: Plan) -> str:
     )
 
 
-def _add(client: Client, printer: Printer, member_id: str, raft: str, kind: str = "voter") -> None:
+def _add(
+    client: Client, printer: Printer, member_id: str, raft: str, kind: str = "voter"
+) -> dict[str, Any]:
+    """What is added, and the command that starts it."""
     body = {"id": member_id, "raft": raft} | ({"as": kind} if kind != "voter" else {})
     member = "learner" if kind == "voter" else "member that never votes"
     try:
-        client.request("POST", NODES, body=body)
+        added: dict[str, Any] = client.request("POST", NODES, body=body).json()
     except ServerError as error:
         row = _row(client, member_id)
         wanted = "learner" if kind == "voter" else kind
         waits = row is not None and row["raft"] == raft and row.get("member") == wanted
         if error.body.get("reason") != "NODE_EXISTS" or not waits:
             raise
+        assert row is not None
+        added = row
         printer.note(f"{member_id} is a {member} already")
     printer.note(
         f"{member_id} is a {member}. Where it does not run yet, start it so, with a --data-dir and"
         " --http-addr, --grpc-addr, --metrics-addr of its own, and tokens and TLS as the others"
         " have them:"
     )
-    printer.note("  " + _serve_line(client.get("/api/cluster"), member_id, raft))
+    line = _serve_line(client.get("/api/cluster"), member_id, raft)
+    printer.note(f"  {line}")
+    return {**added, "start": line}
 
 
 def _serve_line(state: dict[str, Any], member_id: str, raft: str) -> str:

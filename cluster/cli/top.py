@@ -157,8 +157,9 @@ def _elected(state: dict[str, Any]) -> list[Block]:
         return []
     last = elections[-1]
     who = f"{last['leader']} leads" if last.get("leader") else "no leader"
-    reason = f", {last['reason']}" if last.get("reason") else ""
-    return [f"since {last['at'][:19]}Z: {who} in term {last['term']}{reason}"]
+    reason = f": {last['reason']}" if last.get("reason") else ""
+    at = str(state.get("leader_since") or last["at"])
+    return [f"since {at[:19]}Z {who} in term {last['term']}{reason}"]
 
 
 def _node(row: dict[str, Any], state: dict[str, Any], rates: dict[str, float]) -> tuple[Any, ...]:

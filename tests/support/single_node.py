@@ -36,7 +36,7 @@ from raftflow.cluster.consensus.channel import PeerUnavailable
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
-from raftflow.cluster.errors import LeaseLost, Unavailable
+from raftflow.cluster.errors import LeaseLost
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.handover import Handed

@@ -49,7 +49,7 @@ def cluster(call: Call) -> Reply:
 
 def test_everything_on_one_screen() -> None:
     shown = run(cluster, "plain").output
-    assert "since 2026-01-01T00:00:00Z: n1 leads in term 3, no word from n2" in shown
+    assert "since 2026-01-01T00:00:00Z n1 leads in term 3: no word from n2" in shown
     assert "commits/s 20  p99 ms 9" in shown
     [first] = [line for line in shown.splitlines() if line.startswith("n1 ")]
     assert first.split()[:4] == ["n1", "leader", "voter", "0"]
