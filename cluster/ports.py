@@ -23,7 +23,7 @@ NAMES = ("http", "grpc", "raft", "metrics")
 _DIAL_S = 1.0
 _ANSWER_MS = 2_000
 # Whoever asks again so soon gets the same answer.
-_FRESH_S = 5.0
+_FRESH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)

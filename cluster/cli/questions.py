@@ -17,6 +17,7 @@ from raftflow.cluster.cli.findings import Told, answers
 LOOKS = 5
 PAUSE_S = 0.4
 DIRECT_S = 1.0
+PORTS_AGAIN_S = 1.2  # nodes share an answer for a second
 # Namespaces whose quotas and runs are looked at.
 MOST_NAMESPACES = 50
 OPEN = ("RUNNING", "WAITING", "PAUSED", "UNKNOWN")
@@ -48,7 +49,7 @@ def ask_beside(client: Client, states: list[dict[str, Any]]) -> Told:
         why[node["id"]] = answer
     led = bool(newest.get("leader"))
     return Told(
-        ports=_told(client, "/api/cluster/ports"),
+        ports=_ports(client),
         why=why,
         why_log=_told(client, "/api/why/log") if why and led else None,
         why_leader=_told(client, "/api/why/leader") if why and not led else None,
@@ -66,6 +67,15 @@ def _told(client: Client, path: str, **query: Any) -> Any:
         return None
     except Unreachable:
         return None
+
+
+def _ports(client: Client) -> Any:
+    """One that is closed is dialled once more: a node that has just come back was on its way."""
+    seen = _told(client, "/api/cluster/ports")
+    if seen and any(each["reachable"] is False for each in seen["ports"]):
+        time.sleep(PORTS_AGAIN_S)
+        seen = _told(client, "/api/cluster/ports")
+    return seen
 
 
 def _directly(client: Client, nodes: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -56,6 +56,13 @@ def test_what_a_new_release_tells() -> None:
     assert told.namespaces == (), "without a leader nobody answers that, and each waits"
 
 
+def test_a_closed_port_is_dialled_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "PORTS_AGAIN_S", 0.0)
+    answers = [{"ports": [{"reachable": False}]}, {"ports": [{"reachable": True}]}]
+    told = ask(Node(**{"cluster/ports": lambda _: (200, answers.pop(0))}))
+    assert told.ports == {"ports": [{"reachable": True}]}
+
+
 def test_open_runs_by_count_and_by_list() -> None:
     namespaces = {"namespaces": [QUOTA]}
     counted = {"by_status": {"RUNNING": 3, "WAITING": 4, "COMPLETED": 9}}
