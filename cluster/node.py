@@ -327,7 +327,6 @@ class Node:
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
-        self.ports = Ports(consensus=consensus, node_id=config.node_id)
         self.pollers = Pollers(
             consensus=consensus,
             node_id=config.node_id,
@@ -383,7 +382,7 @@ class Node:
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,
-            ports=self.ports,
+            ports=Ports(consensus=self.consensus, node_id=self.config.node_id),
             presence=Presence(
                 consensus=self.consensus,
                 node_id=self.config.node_id,
