@@ -74,6 +74,7 @@ ELSEWHERE = {
     "cluster/cli/dev.py": COMMAND_LINE,
     "cluster/cli/devfile.py": "tests/cluster/cli/test_supervisor.py",
     "cluster/cli/errors.py": COMMAND_LINE,
+    "cluster/cli/findings.py": "tests/cluster/cli/test_diagnosis.py",
     "cluster/cli/options.py": COMMAND_LINE,
     "cluster/cli/output.py": COMMAND_LINE,
     "cluster/cli/progress.py": COMMAND_LINE,

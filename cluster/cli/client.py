@@ -167,7 +167,10 @@ class Client:
         it themselves, so it is tried behind the given ones."""
         tls = self._servers[0].tls
         for address in addresses:
-            server = _server(f"https://{address}" if tls else address)
+            try:
+                server = _server(f"https://{address}" if tls else address)
+            except ValueError:
+                continue  # what another release says may be anything
             if server not in self._servers and len(self._servers) < MOST_SERVERS:
                 self._servers.append(server)
 

@@ -9,7 +9,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -59,16 +59,21 @@ def screen(*, whole: bool = False, stays: bool = True) -> Iterator[Show]:
         yield show
 
 
-def looks(every_ms: int, count: int | None) -> Iterator[int]:
-    """One number a look, with a pause between two; `q` at a terminal ends it."""
-    with ExitStack() as stack:
-        pressed = stack.enter_context(_keys())
-        number = 0
-        while True:
-            yield number
-            number += 1
-            if number >= (count or math.inf) or pressed(every_ms / 1_000) == QUIT:
-                return
+@contextmanager
+def looking(every_ms: int, count: int | None) -> Iterator[Iterator[int]]:
+    """One number a look, with a pause between two; `q` at a terminal ends it. However it ends, the
+    terminal is as it was."""
+    with _keys() as pressed:
+        yield _looks(every_ms / 1_000, count or math.inf, pressed)
+
+
+def _looks(every_s: float, most: float, pressed: Callable[[float], str]) -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+        if number >= most or pressed(every_s) == QUIT:
+            return
 
 
 def unless_silent(ask: Callable[[], T]) -> T | str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from raftflow.cluster.cli.client import Client
-from raftflow.cluster.cli.live import looks, screen, unless_silent
+from raftflow.cluster.cli.live import looking, screen, unless_silent
 from raftflow.cluster.cli.output import Block, Printer, Rows
 
 COLUMNS = (
@@ -36,20 +36,21 @@ def watch_status(client: Client, printer: Printer, every_ms: int, count: int | N
         return
     before: dict[str, Any] | None = None
     silent = ""
-    for _ in looks(every_ms, count):
-        state = look(client)
-        if printer.format == "json":
-            printer.line({"error": state} if isinstance(state, str) else state)
-        elif isinstance(state, str):
-            if state != silent:
-                printer.note(f"{now()} {state}")
-            silent = state
-        else:
-            if before is None:
-                printer.view(status_view(state))
-            for change in changes(before, state) if before else ():
-                printer.note(f"{now()} {change}")
-            before, silent = state, ""
+    with looking(every_ms, count) as looks:
+        for _ in looks:
+            state = look(client)
+            if printer.format == "json":
+                printer.line({"error": state} if isinstance(state, str) else state)
+            elif isinstance(state, str):
+                if state != silent:
+                    printer.note(f"{now()} {state}")
+                silent = state
+            else:
+                if before is None:
+                    printer.view(status_view(state))
+                for change in changes(before, state) if before else ():
+                    printer.note(f"{now()} {change}")
+                before, silent = state, ""
 
 
 def look(client: Client) -> dict[str, Any] | str:
@@ -125,8 +126,8 @@ def _row(node: dict[str, Any], answering: str) -> tuple[Any, ...]:
 
 def _draw(client: Client, every_ms: int, count: int | None) -> None:
     view: list[Block] = []
-    with screen() as show:
-        for _ in looks(every_ms, count):
+    with screen() as show, looking(every_ms, count) as looks:
+        for _ in looks:
             state = look(client)
             if isinstance(state, str):
                 show([*view, state, "looking again"])

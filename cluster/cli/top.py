@@ -11,7 +11,7 @@ import click
 
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import ServerError
-from raftflow.cluster.cli.live import every_options, looks, screen
+from raftflow.cluster.cli.live import every_options, looking, screen
 from raftflow.cluster.cli.options import client_options
 from raftflow.cluster.cli.output import Block, Printer, Rows
 from raftflow.cluster.cli.queues import duration, queue_rows, tolerant_get
@@ -62,17 +62,18 @@ def top(client: Client, printer: Printer, every: int, count: int | None) -> None
     """
     watched = Watched()
     if printer.format == "table":
-        with screen(whole=True) as show:
-            for _ in looks(every, count):
+        with screen(whole=True) as show, looking(every, count) as looks:
+            for _ in looks:
                 _look(client, watched)
                 show(view(watched))
         return
-    for number in looks(every, count):
-        _look(client, watched)
-        if printer.format == "json":
-            printer.line(_document(watched))
-        else:
-            printer.view([*([""] if number else []), f"at {now()}", *view(watched)])
+    with looking(every, count) as looks:
+        for number in looks:
+            _look(client, watched)
+            if printer.format == "json":
+                printer.line(_document(watched))
+            else:
+                printer.view([*([""] if number else []), f"at {now()}", *view(watched)])
 
 
 def _look(client: Client, watched: Watched) -> None:

@@ -8,13 +8,13 @@ import sys
 import time
 
 from raftflow.cluster.cli.errors import Unreachable
-from raftflow.cluster.cli.live import looks, unless_silent
+from raftflow.cluster.cli.live import looking, unless_silent
 
 PROGRAM = """
 import sys
-from raftflow.cluster.cli.live import looks, screen
-with screen(whole=True) as show:
-    for number in looks(50, None):
+from raftflow.cluster.cli.live import looking, screen
+with screen(whole=True) as show, looking(50, None) as looks:
+    for number in looks:
         show([f"look {number}", {"id": "a\\x1b[31mb"}])
 print("over")
 """
@@ -22,7 +22,8 @@ print("over")
 
 def test_so_many_looks_with_pauses() -> None:
     began = time.monotonic()
-    assert list(looks(20, 3)) == [0, 1, 2]
+    with looking(20, 3) as looks:
+        assert list(looks) == [0, 1, 2]
     assert time.monotonic() - began >= 0.04
 
 
