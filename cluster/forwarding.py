@@ -2,7 +2,8 @@
 
 A leader change is cured here, inside the cluster: the node that took a call sends the same command
 id to the next leader, also after "maybe applied", for up to the leader wait. Ids are remembered
-in the log, and tokens make completions repeatable, so that a repeat has no second effect.
+in the log, and tokens make completions repeatable, so that a repeat has no second effect. What a
+call came to is said where its id stands first in the log, which this node applies as well.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
 from raftflow.cluster.proposer import Proposer, overloaded
+from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     Attributed,
+    Batch,
     Command,
     CompleteActivity,
     CompleteDecision,
     RecordHeartbeat,
     ReturnTask,
 )
-from raftflow.engine.rejections import Answer
+from raftflow.engine.rejections import Answer, Rejection
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 log = structlog.get_logger("raftflow.forwarding")
@@ -57,6 +60,7 @@ class _Attempt:
     command: bytes
     deadline: float  # loop time
     refusable: bool
+    applied: asyncio.Future[Answer]  # what the first entry with its id came to, on this node
     maybe_applied: bool = False
     refusal: Overloaded | None = None  # the last try's, when the leader had no room
 
@@ -121,6 +125,7 @@ class Forwarder:
         self._leader_wait = leader_wait_ms / 1_000
         self._asked = 0
         self._going_on: set[asyncio.Task[Answer]] = set()
+        self._calls: dict[str, _Attempt] = {}
         self._channel.register(METHOD, self._on_forwarded)
 
     async def execute(
@@ -136,11 +141,13 @@ class Forwarder:
         self._check(command)
         wait = self._leader_wait if deadline_ms is None else deadline_ms / 1_000
         command_id = command_id or secrets.token_hex(12)
+        loop = asyncio.get_running_loop()
         call = _Attempt(
             command_id,
             commands.encode_command(command_id, command),
-            asyncio.get_running_loop().time() + wait,
+            loop.time() + wait,
             not isinstance(_said(command), _FINISHED),
+            loop.create_future(),
         )
         try:
             return await self._carry(call)
@@ -160,18 +167,40 @@ class Forwarder:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("result_lost", reason=str(error))
 
+    def on_applied(self, applied: Applied, _batch: Batch) -> None:
+        if not self._calls:
+            return
+        for reply in applied.replies:
+            call = self._calls.get(reply.command_id)
+            if call is not None and not call.applied.done():
+                call.applied.set_result(reply.answer)
+
     async def _carry(self, call: _Attempt) -> Answer:
-        while True:
-            try:
-                async with asyncio.timeout_at(call.deadline):
-                    answer = await self._attempt(call)
-            except TimeoutError:
-                raise self._unavailable(call) from None
-            if answer is not None:
+        self._calls[call.command_id] = call
+        try:
+            async with asyncio.timeout_at(call.deadline):
+                while (answer := await self._attempt(call)) is None:
+                    pass
                 return answer
+        except TimeoutError:
+            if call.applied.done():
+                return call.applied.result()
+            raise self._unavailable(call) from None
+        finally:
+            del self._calls[call.command_id]
 
     async def _attempt(self, call: _Attempt) -> Answer | None:
         """One try with whoever leads now; None when another is worth it."""
+        if call.applied.done():
+            return call.applied.result()
+        repeated = call.maybe_applied
+        answer = await self._try(call)
+        if repeated and isinstance(answer, Rejection):
+            # The first try may have done what is refused to the second: the log knows.
+            return await asyncio.shield(call.applied)
+        return answer
+
+    async def _try(self, call: _Attempt) -> Answer | None:
         call.refusal = None
         if self._consensus.role is Role.LEADER:
             return await self._propose_here(call)

@@ -341,6 +341,7 @@ class Node:
         self.proposer.on_submitted = self.duties.on_submitted
         self.proposer.on_entry = self.duties.on_entry
         self.replica.subscribe(self.proposer.on_applied)
+        self.replica.subscribe(self.forwarder.on_applied)
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
         self.replica.subscribe(self._count)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from eventually import eventually
 
 from raftflow.cluster.codec import replies
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
@@ -15,8 +16,11 @@ from raftflow.cluster.consensus.types import NotLeader, Role
 from raftflow.cluster.errors import Indeterminate, Overloaded, Unavailable
 from raftflow.cluster.forwarding import METHOD, Forwarder, LeaderWatch
 from raftflow.cluster.proposer import overloaded
-from raftflow.engine.commands import Command, CompleteActivity, ForgetRequests
-from raftflow.engine.rejections import Answer, Done
+from raftflow.engine.apply import Applied
+from raftflow.engine.commands import Batch, Command, CompleteActivity, ForgetRequests
+from raftflow.engine.limits import DEFAULT_LIMITS
+from raftflow.engine.rejections import Answer, Done, Reason, Rejection, Reply
+from raftflow.engine.state import Changes
 from raftflow.proto.raftflow.internal.v1 import node_pb2
 
 COMMAND = ForgetRequests(before_ms=1, limit=1)
@@ -24,6 +28,7 @@ COMPLETION = CompleteActivity(
     namespace="default", workflow_id="w", step_name="", sequence=1, lease_token="t", failed=False
 )
 
+BATCH = Batch(index=1, term=1, time_ms=1, commands=(), limits=DEFAULT_LIMITS)
 Handler = Callable[[str, bytes], Awaitable[bytes]]
 
 
@@ -69,7 +74,7 @@ class FakeCluster:
             outcome = await outcome
         if isinstance(outcome, Exception):
             raise outcome
-        assert isinstance(outcome, Done)
+        assert isinstance(outcome, Done | Rejection)
         return outcome
 
 
@@ -131,6 +136,59 @@ async def test_the_same_id_is_sent_again_until_it_is_answered(failure: Exception
     cluster.outcomes = [failure, failure, Done()]
     assert await make(cluster).execute(COMMAND, command_id="c1") == Done()
     assert cluster.calls == [("n2", "c1")] * 3
+
+
+STALE = Rejection(reason=Reason.DECISION_STALE, message="the task token is not the one that is out")
+
+
+def applied_with(command_id: str, answer: Answer) -> Applied:
+    return Applied((Reply("another", Done()), Reply(command_id, answer)), (), Changes())
+
+
+@pytest.mark.parametrize("leader", ["n1", "n2"])
+@pytest.mark.parametrize("first", [Done(), STALE])
+async def test_what_the_first_try_came_to_counts_and_not_what_is_said_to_its_repeat(
+    leader: str, first: Answer
+) -> None:
+    """A decision was applied, and the next one as well, before it came again: it is history."""
+    cluster = FakeCluster()
+    cluster.elect(leader)
+    lost = Indeterminate("lost") if leader == "n1" else PeerError("INDETERMINATE", "")
+    cluster.outcomes = [lost, STALE]
+    forwarder = make(cluster)
+    call = asyncio.create_task(forwarder.execute(COMPLETION, command_id="c1"))
+    await eventually(lambda: len(cluster.calls + cluster.submitted) == 2)
+    assert not call.done()
+    forwarder.on_applied(applied_with("c1", first), BATCH)
+    forwarder.on_applied(applied_with("c1", STALE), BATCH)
+    assert await call == first
+
+
+async def test_a_refusal_of_the_only_try_is_the_answer() -> None:
+    cluster = FakeCluster()
+    cluster.outcomes = [PeerUnavailable("n2", sent=False), STALE]
+    assert await make(cluster).execute(COMPLETION) == STALE
+
+
+async def test_what_became_known_here_needs_no_other_try() -> None:
+    cluster = FakeCluster()
+    forwarder = make(cluster)
+
+    def lost() -> Exception:
+        forwarder.on_applied(applied_with("c1", Done()), BATCH)
+        return PeerTimeout("applied, and then silence")
+
+    cluster.outcomes = [lost]
+    assert await forwarder.execute(COMMAND, command_id="c1") == Done()
+    assert cluster.calls == [("n2", "c1")]
+
+
+async def test_who_does_not_hear_of_the_first_try_says_that_it_may_be_applied() -> None:
+    cluster = FakeCluster()
+    cluster.outcomes = [PeerTimeout("sent, and then silence"), STALE]
+    with pytest.raises(Unavailable) as refused:
+        await make(cluster, leader_wait_ms=100).execute(COMPLETION)
+    assert refused.value.maybe_applied is True
 
 
 async def test_a_frozen_leader_is_left_when_another_is_elected() -> None:

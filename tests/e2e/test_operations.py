@@ -296,6 +296,9 @@ def test_a_secure_node_gives_a_backup_to_who_may_have_it_and_keeps_its_tokens(
     wait_for("n1 is ready", node.is_ready)
     listed = json.loads(nodes.cli("cluster", "status", "--token", viewer, "-o", "json"))
     assert (listed["cluster_id"], listed["leader"]) == ("shop", "n1")
+    taken = nodes.cli("audit", "list", "--call", "TakeBackup", "--token", admin, "-o", "json")
+    actors = [entry["actor"] for entry in json.loads(taken)["entries"]]
+    assert actors == [admin.split("_")[1]], "the backup says itself who took it, and only he did"
     again = nodes.cli("backup", "create", place, "--token", admin, "-o", "json")
     assert json.loads(again)["index"] > made["index"]
 

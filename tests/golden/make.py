@@ -102,6 +102,7 @@ def populate(node: GoldenNode) -> None:
     decide(node, "queued", schedule("nobody-has-this", 1, input="y" * 3_000))
     start(node, "undecided", kind="Größe ✓", task_queue="other")
     populate_0_2(node)
+    populate_0_4(node)
 
 
 def child(sequence: int, workflow_id: str, policy: str) -> dict[str, Any]:
@@ -186,6 +187,17 @@ def crowded(node: GoldenNode) -> None:
             body = {"workflow_id": "crowded", "task_token": task["task_token"], "commands": []}
             with suppress(HttpError):  # 409: made on an older history
                 call(node.http, "POST", "/api/workflow-tasks/complete", body)
+
+
+def populate_0_4(node: GoldenNode) -> None:
+    """What release 0.4 added; what was done above stands in the audit log already."""
+    quota = {"max_open_runs": 100, "starts_per_second": 50}
+    call(node.http, "PUT", "/api/namespaces/acme/quota", quota)
+    call(node.http, "POST", "/api/tokens", {"name": "boss ✓", "role": "admin"})
+    limited = {"role": "viewer", "namespaces": ["acme"], "lifetime_ms": 10**11}
+    call(node.http, "POST", "/api/tokens", {"name": "limited", **limited})
+    lost = call(node.http, "POST", "/api/tokens", {"name": "lost", "role": "worker"})
+    call(node.http, "DELETE", f"/api/tokens/{lost['id']}")
 
 
 def main() -> None:

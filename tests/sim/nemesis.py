@@ -318,7 +318,10 @@ class Nemesis:
         node = self._victim()
         if leader is None or node is None or node.sickness.lacking:
             return None
-        members = leader.core.configuration.configuration.members
+        newest = leader.core.configuration
+        if newest.index > leader.core.commit_index:
+            return None  # The others may not know of it, and by what they know be too few.
+        members = newest.configuration.members
         held = node.membership.held
         if held is None or min(len(members), len(held.configuration.members)) < 3:
             return None  # Nobody could repair it, or lead while it abstains.

@@ -22,4 +22,7 @@ REGRESSIONS: tuple[Case, ...] = (
     Case(seed=301729),
     # A node in term 0, its disk empty, was asked for a read: its answer broke the connection.
     Case(seed=301606),
+    # The leader alone knew of a third voter when its log rotted: by what the others knew, one of
+    # two voters abstained. No damage before who votes is committed.
+    Case(seed=501042),
 )

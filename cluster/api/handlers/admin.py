@@ -173,5 +173,9 @@ async def _note_outcome(node: NodeServices, noted: RecordCall) -> None:
 
 async def take_backup(node: NodeServices, *, caller: str) -> Taken:
     """A copy of the state with everything that was acknowledged, anywhere, before the call."""
+    if node.levels.allows(AUDIT):
+        # Nothing changes, but whoever takes it has everything.
+        noted = RecordCall(call="TakeBackup", target=node.config.node_id, outcome="ASKED")
+        await execute(node, noted)
     await node.reads.linearizable()
     return await node.backups.take(feature_level=node.levels.level, caller=caller)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import aiohttp
 import grpc
@@ -44,7 +46,9 @@ async def limited(directory: Path, **limits: int) -> AsyncIterator[tuple[Served,
     file = directory / "tokens"
     file.write_text("one-token-of-many name=one\nanother-token-here name=other\n")
     file.chmod(0o600)
-    served = await serve(config, tokens=Tokens.load(str(file)))
+    standing = partial(Admission, clock=Clock())  # however slow this machine is
+    with patch("raftflow.cluster.api.server.Admission", standing):
+        served = await serve(config, tokens=Tokens.load(str(file)))
     try:
         async with aiohttp.ClientSession() as session:
             yield served, Client(session, served.http)
@@ -133,6 +137,20 @@ async def test_too_many_calls_over_both_apis(tmp_path: Path) -> None:
             'workflowd_calls_refused_total{limit="limits.token_calls_per_second"'
             ',reason="RATE_LIMITED"} 4.0' in text
         )
+
+
+async def test_who_guesses_tokens_keeps_nobody_else_from_logging_in(tmp_path: Path) -> None:
+    async with limited(tmp_path, token_calls_per_second=2) as (_served, client):
+        guess = {"token": "rf_aaaaaaaaaaaa_guessed"}
+        statuses = [
+            (await client.post("/api/session", guess, Origin=client.base)).status for _ in range(4)
+        ]
+        assert statuses == [401, 401, 429, 429]
+        elsewhere = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+        async with aiohttp.ClientSession(connector=elsewhere) as session:
+            other = Client(session, client.base)
+            true = {"token": "one-token-of-many"}
+            assert (await other.post("/api/session", true, Origin=client.base)).status == 201
 
 
 async def test_too_many_calls_for_one_namespace(tmp_path: Path) -> None:

@@ -230,14 +230,18 @@ async def test_heartbeats_do_not_wait_for_a_copy(tmp_path: Path) -> None:
         manifest = await both.offer()
         await eventually(lambda: both.peers["n1"].link("n2"))
         both.fetcher.offered("n1", manifest)
-        loop, late = asyncio.get_running_loop(), []
+        asked = both.peers["n1"].link("n2", Purpose.CHANNEL)
+        overtaken, pieces_before = [], []
         while not both.installed:
-            sent, count = loop.time(), len(both.peers["n2"].raft.frames)
+            pieces, count = asked.frames_received, len(both.peers["n2"].raft.frames)
             assert both.peers["n1"].link("n2").send(b"heartbeat")
             frames = both.peers["n2"].raft.frames
             await eventually(lambda f=frames, c=count: len(f) > c, every_s=0)
-            late.append(loop.time() - sent)
+            overtaken.append(asked.frames_received - pieces)
+            pieces_before.append(pieces)
             await asyncio.sleep(0.005)
-        assert len(late) > 10
-        # Half a default heartbeat, with both nodes in one process.
-        assert sorted(late)[int(len(late) * 0.99)] < 0.025
+        # Not by the clock, which a busy machine decides: few of 384 pieces go before a heartbeat,
+        # and heartbeats go on while the whole is read again and installed.
+        assert len(overtaken) > 10
+        assert max(overtaken) < 20
+        assert sum(pieces >= 384 for pieces in pieces_before) > 3
