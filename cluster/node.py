@@ -310,10 +310,7 @@ class Node:
         """What this node tells of itself and of the cluster."""
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
-        self.figures = Figures(
-            disk=lambda: self.disk.latest,
-            loop_lag_ms=self.loop_lag_ms,
-        )
+        self.figures = Figures(disk=lambda: self.disk.latest, loop_lag_ms=self.loop_lag_ms)
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
         self._exits.push_async_callback(self.elections.stop)
         self.checkpoints = Checkpoints(

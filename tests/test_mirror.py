@@ -71,7 +71,6 @@ ELSEWHERE = {
     "cluster/api/services.py": ROUTES,
     "cluster/api/validation.py": ROUTES,
     "cluster/api/views.py": ROUTES,
-    "cluster/cli/dev.py": COMMAND_LINE,
     "cluster/cli/devfile.py": "tests/cluster/cli/test_supervisor.py",
     "cluster/cli/errors.py": COMMAND_LINE,
     "cluster/cli/findings.py": "tests/cluster/cli/test_diagnosis.py",
