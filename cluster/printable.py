@@ -34,10 +34,9 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def json_text(document: Any, *, indent: int | None = None) -> str:
+def json_text(document: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """JSON that reads as what it is: the same value, with what cannot be seen as `\\uXXXX`."""
-    text = json.dumps(document, ensure_ascii=False, indent=indent)
-    return escaped_json(text)
+    return escaped_json(json.dumps(document, ensure_ascii=ascii_only, indent=indent))
 
 
 def escaped_json(text: str) -> str:

@@ -37,11 +37,11 @@ class Printer:
         self.format = output_format or ("table" if sys.stdout.isatty() else "plain")
 
     def document(self, document: Any) -> None:
-        click.echo(json_text(document, indent=2))
+        click.echo(json_text(document, indent=2, ascii_only=_narrow()))
 
     def line(self, document: Any) -> None:
         """One of many documents: programs that follow read one a line, as it comes."""
-        click.echo(json_text(document))
+        click.echo(json_text(document, ascii_only=_narrow()))
 
     def view(self, blocks: Iterable[Block]) -> None:
         for block in blocks:
@@ -89,6 +89,11 @@ class Printer:
             self.document(document)
         else:
             self.note(sentence)
+
+
+def _narrow() -> bool:
+    """Standard output has no room for all of Unicode; JSON can say it all the same."""
+    return not (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 def room(text: str) -> int:
