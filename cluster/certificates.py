@@ -25,6 +25,7 @@ from raftflow.cluster.consensus.certified import peer_name
 _BACKDATED = dt.timedelta(hours=1)
 _CLUSTER_PREFIX = "raftflow:"
 _MAX_COMMON_NAME = 64
+_AMBIGUOUS = frozenset("\u00df\u03c2\u200c\u200d")  # IDNA of 2003 and of 2008
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 
 
@@ -202,8 +203,22 @@ def _host(text: str) -> x509.GeneralName:
     except ValueError:
         pass
     if not _HOST.fullmatch(text):
-        raise BadCertificate(f"{text!r} is neither a host name nor an address")
+        raise BadCertificate(f"{text!r} is neither a host name nor an address{_in_dns(text)}")
     return x509.DNSName(text)
+
+
+def _in_dns(text: str) -> str:
+    """How a name beyond ASCII stands in DNS, and so in certificates. Not where two standards
+    differ: only who registered it knows."""
+    if text.isascii():
+        return ""
+    try:
+        name = text.encode("idna").decode()
+    except UnicodeError:
+        return ""
+    if not _HOST.fullmatch(name) or not _AMBIGUOUS.isdisjoint(text):
+        return ": name it as it stands in DNS, xn--..."
+    return f": in DNS it is {name}; name that"
 
 
 def _hosts(certificate: x509.Certificate) -> list[str]:

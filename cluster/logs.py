@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from typing import Any
 
 import structlog
+
+from raftflow.cluster.printable import escaped_json, printable, printable_lines
 
 
 def configure(*, level: str, style: str, node_id: str) -> None:
@@ -14,7 +18,7 @@ def configure(*, level: str, style: str, node_id: str) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     renderer: structlog.types.Processor
     if style == "json":
-        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+        renderer = structlog.processors.JSONRenderer(serializer=_json)
     else:
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
@@ -23,6 +27,7 @@ def configure(*, level: str, style: str, node_id: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            *([_legible] if style == "text" else []),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
@@ -30,3 +35,21 @@ def configure(*, level: str, style: str, node_id: str) -> None:
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(node=node_id)
+
+
+def _json(event: dict[str, Any], **settings: Any) -> str:
+    """Ids and errors come from outside: a log is read on terminals, too."""
+    return escaped_json(json.dumps(event, ensure_ascii=False, **settings))
+
+
+def _legible(
+    _logger: Any, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    return {
+        name: printable_lines(value) if name == "exception" else _shown(value)
+        for name, value in event.items()
+    }
+
+
+def _shown(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value

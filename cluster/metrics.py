@@ -21,6 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from raftflow.cluster.process_facts import Connections, ProcessFacts, process_facts
 from raftflow.engine.effects import DropLease, Effect, HistoryGrew, StepResolved
 
 # A `_created` series beside every counter doubles what is scraped and says nothing we need.
@@ -85,6 +86,7 @@ class Sources:
     raft: Callable[[], RaftGauges] | None = None
     queues: Callable[[], QueueGauges] | None = None
     certificates: Callable[[], Mapping[str, float]] | None = None  # seconds left, by use
+    connections: Callable[[], Connections] | None = None
 
 
 class Metrics:
@@ -274,6 +276,9 @@ class Metrics:
     def certificates(self) -> Mapping[str, float]:
         """Seconds that each one in use is still good, by its use."""
         return self.sources.certificates() if self.sources.certificates else {}
+
+    def process(self) -> ProcessFacts:
+        return process_facts(self.sources.connections() if self.sources.connections else None)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

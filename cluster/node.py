@@ -62,6 +62,7 @@ from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import Pollers
+from raftflow.cluster.ports import Ports
 from raftflow.cluster.presence import Presence
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
@@ -310,10 +311,7 @@ class Node:
         """What this node tells of itself and of the cluster."""
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
-        self.figures = Figures(
-            disk=self.disk.latest,
-            loop_lag_ms=self.loop_lag_ms,
-        )
+        self.figures = Figures(disk=self.disk.latest, loop_lag_ms=self.loop_lag_ms)
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
         self._exits.push_async_callback(self.elections.stop)
         self.checkpoints = Checkpoints(
@@ -398,6 +396,7 @@ class Node:
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,
+            ports=Ports(consensus=self.consensus, node_id=self.config.node_id),
             presence=Presence(
                 consensus=self.consensus,
                 node_id=self.config.node_id,

@@ -82,6 +82,7 @@ ELSEWHERE = {
     "cluster/api/why_view.py": WHY,
     "cluster/cli/devfile.py": "tests/cluster/cli/test_supervisor.py",
     "cluster/cli/errors.py": COMMAND_LINE,
+    "cluster/cli/findings.py": "tests/cluster/cli/test_diagnosis.py",
     "cluster/cli/options.py": COMMAND_LINE,
     "cluster/cli/output.py": COMMAND_LINE,
     "cluster/cli/progress.py": COMMAND_LINE,

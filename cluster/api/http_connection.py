@@ -316,6 +316,10 @@ class ConnectionServer(web.Server):
         self._open: set[Connection] = set()
         self._waited_for: dict[Connection, None] = {}  # longest first
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._open)
+
     def __call__(self) -> Connection:
         return Connection(self, loop=self._loop, **self._kwargs)
 

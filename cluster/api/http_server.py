@@ -81,7 +81,7 @@ class HttpServer:
         self._page = Page()
         self._feed = ClusterFeed(node)
         self._server: asyncio.Server | TlsListener | None = None
-        self._web: web.Server | None = None
+        self._web: ConnectionServer | None = None
         self._stopping = False
 
     async def start(self, address: Address) -> None:
@@ -102,6 +102,10 @@ class HttpServer:
         assert self._server is not None
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
+
+    @property
+    def open_connections(self) -> int:
+        return self._web.open_connections if self._web is not None else 0
 
     async def stop(self) -> None:
         """Refuse new calls, end the polls, let the others finish. Who keeps a connection is told

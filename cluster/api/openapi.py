@@ -23,7 +23,10 @@ _CHANGING = ("OVERLOADED", "MAYBE_APPLIED", "FEATURE_UNAVAILABLE")
 _STATUS_TEXTS = {200: "Done.", 201: "Made.", 204: "Nothing came in time.", 503: "Not now."}
 # These look at this node alone.
 _LOCAL = frozenset(
-    {"Health", "Ready", "DescribeCluster", "WatchCluster", "DescribeApi", "DescribeSession"}
+    {
+        *("Health", "Ready", "DescribeCluster", "WatchCluster", "CheckPorts"),
+        *("DescribeApi", "DescribeSession"),
+    }
 )
 _RETRY_AFTER = {
     "description": "Seconds to wait before asking again.",

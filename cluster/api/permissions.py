@@ -43,6 +43,7 @@ OPERATIONS: Mapping[str, Permission] = {
     "EndSession": Permission("any", frozenset(Role), changes=True),
     "Metrics": Permission("viewer", _LOOK.roles, whole_cluster=True),
     "DescribeCluster": _LOOK,
+    "CheckPorts": Permission("viewer", _LOOK.roles, whole_cluster=True),
     "GetClusterHistory": _LOOK,
     "WatchCluster": _LOOK,
     "ListQueues": _LOOK,

@@ -23,6 +23,7 @@ from raftflow.cluster.background import end
 from raftflow.cluster.config import Limits
 from raftflow.cluster.listener import TlsListener
 from raftflow.cluster.metrics import CONTENT_TYPE
+from raftflow.cluster.process_facts import Connections
 
 log = structlog.get_logger("raftflow.api")
 
@@ -46,6 +47,7 @@ class ApiServer:
         self._admission = Admission(self._limits, node.metrics)
         self.http = HttpServer(node, watch, self._admission, self._limits)
         self.grpc = GrpcServer(node, watch, self._admission, self._limits)
+        node.metrics.sources.connections = self._connections
         self._metrics_web: web.Server | None = None
         self._metrics: asyncio.Server | TlsListener | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -73,6 +75,10 @@ class ApiServer:
             self._metrics.close()
             self._metrics_web.pre_shutdown()  # those who keep a connection
             await self._metrics_web.shutdown(timeout=0.5)
+
+    def _connections(self) -> Connections:
+        wanted = self._node.config.limits.connections
+        return Connections(self.http.open_connections, self._limits.connections, wanted)
 
     async def _look_at_tokens(self) -> None:
         """Time passes without an entry, and a copy of the state comes without effects."""

@@ -22,6 +22,7 @@ from raftflow.cluster.handover import Handed
 from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.ports import Ports
 from raftflow.cluster.presence import Presence
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import (
@@ -280,6 +281,7 @@ class NodeServices:
     elections: Elections
     figures: Figures
     peer_reports: PeerReports
+    ports: Ports
     presence: Presence
     samples: Samples
     digests: Digests

@@ -21,6 +21,7 @@ from raftflow.cluster.api.schema import (
 )
 from raftflow.cluster.api.status import TABLE
 from raftflow.cluster.api.why_view import WHY_SHAPES
+from raftflow.cluster.ports import NAMES
 from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
 from raftflow.engine.commands import Role
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
@@ -405,6 +406,36 @@ SHAPES: Mapping[str, Schema] = {
         },
         pending_change=_OPTIONAL_TEXT,
     ),
+    "Process": _shape(
+        {
+            "open_files": _OPTIONAL_COUNT,
+            "open_files_limit": _OPTIONAL_COUNT,
+            "connections": _OPTIONAL_COUNT,
+            "connections_limit": _OPTIONAL_COUNT,
+            "connections_wanted": _OPTIONAL_COUNT,
+        }
+    ),
+    "Ports": _shape(
+        {
+            "node": TEXT,
+            "ports": array(ref("Port")),
+            "missing": array(TEXT),
+            "reasons": {"type": "object", "additionalProperties": TEXT},
+        }
+    ),
+    "Port": _shape(
+        {
+            "from": TEXT,
+            "to": TEXT,
+            "port": {"type": "string", "enum": list(NAMES)},
+            "address": TEXT,
+            "reachable": {
+                "type": ["boolean", "null"],
+                "description": "null: it is bound to its own machine, and nobody dialled it.",
+            },
+            "problem": _OPTIONAL_TEXT,
+        }
+    ),
     "Node": _shape(
         {
             "id": TEXT,
@@ -453,6 +484,10 @@ SHAPES: Mapping[str, Schema] = {
         no_vote={
             "type": ["string", "null"],
             "description": "Why it counts in no majority at present.",
+        },
+        process={
+            "anyOf": [ref("Process"), {"type": "null"}],
+            "description": "What its process has open, and may have open.",
         },
         certificates={
             "type": ["object", "null"],

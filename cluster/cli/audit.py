@@ -1,6 +1,5 @@
 """`raftflow audit`: who changed what, when, from where, and what came of it."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -10,10 +9,12 @@ from typing import Any
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.printable import json_text
 
 _PAGE = 1_000
 
@@ -24,15 +25,17 @@ def audit() -> None:
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name, text in (
-        ("outcome", "OK, or the reason of a refusal."),
-        ("target", "A workflow id, a namespace, a token's id, a node."),
-        ("in-namespace", "What was changed in it."),
-        ("call", "TerminateWorkflow, MintToken, AddNode..."),
-        ("actor", "A token's id, or the name of a line in the token file."),
+    for name, text, offered in (
+        ("outcome", "OK, or the reason of a refusal.", None),
+        ("target", "A workflow id, a namespace, a token's id, a node.", None),
+        ("in-namespace", "What was changed in it.", offers.namespaces),
+        ("call", "TerminateWorkflow, MintToken, AddNode...", offers.calls),
+        ("actor", "A token's id, or the name of a line in the token file.", offers.token_ids),
     ):
         parameter = "within" if name == "in-namespace" else name
-        command = click.option(f"--{name}", parameter, default="", help=text)(command)
+        command = click.option(
+            f"--{name}", parameter, default="", help=text, shell_complete=offered
+        )(command)
     return click.option("--since", type=DURATION, help="Of the last 24h, 7d...")(command)
 
 
@@ -71,14 +74,14 @@ def export(client: Client, printer: Printer, file: Path | None, **filters: Any) 
     try:
         with file.open("w", encoding="utf-8") if file else nullcontext(sys.stdout) as out:
             for entry in _entries(client, "oldest", _query(**filters), page=_PAGE):
-                out.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                out.write(json_text(entry) + "\n")
                 count += 1
     except OSError as error:
         if file is None:
             raise
         raise CommandError(f"{file}: {error.strerror}") from None
     if file:
-        printer.note(f"{file}: {count} entries")
+        printer.said(f"{file}: {count} entries", file=str(file), entries=count)
 
 
 def _query(*, since: int | None, within: str, **filters: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from raftflow.cluster.cli.options import client_options, output_option
 from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.cli.progress import measuring
 from raftflow.cluster.config_sources import SETTINGS, load
+from raftflow.cluster.printable import printable
 
 if TYPE_CHECKING:
     # SQLite and the log cost a quarter of a second that only a restore should pay.
@@ -186,11 +187,11 @@ def restore(printer: Printer, location: str, file: Path | None, **flags: str | N
         finally:
             restoration.close()
     if restoration.cluster_id == manifest.cluster_id:
-        click.echo(
+        warning = (
             f"WARNING: the new cluster has the id of the old one, {manifest.cluster_id}: no node"
-            " must ever start with data of the old one again",
-            err=True,
+            " must ever start with data of the old one again"
         )
+        click.echo(printable(warning), err=True)
         settings = "the same settings"
     else:
         settings = (
@@ -241,10 +242,7 @@ def _write(path: Path, pieces: Iterator[bytes]) -> None:
 
 
 def _tell(printer: Printer, location: str, manifest: Manifest, sentence: str, **more: Any) -> None:
-    if printer.format == "json":
-        printer.document({"backup": location, **asdict(manifest), **more})
-    else:
-        printer.note(sentence)
+    printer.said(sentence, backup=location, **asdict(manifest), **more)
 
 
 @contextmanager

@@ -57,15 +57,21 @@ def cert() -> None:
     help="The cluster whose authority this is; `raftflow cluster status` shows it.",
 )
 @_days(AUTHORITY_DAYS)
-def init(directory: Path, cluster_id: str, days: int) -> None:
+@output_option
+def init(printer: Printer, directory: Path, cluster_id: str, days: int) -> None:
     """Make a certificate authority in DIR.
 
     DIR/ca.key signs: keep it safe, and on no node.
     """
     authority = _authority(directory)
     authority.create(cluster_id, days=days)
-    click.echo(f"{authority.trusted}: for every node and client")
-    click.echo(f"{authority.signing_key}: signs for cluster {cluster_id}; keep it safe")
+    printer.note(f"{authority.trusted}: for every node and client")
+    printer.said(
+        f"{authority.signing_key}: signs for cluster {cluster_id}; keep it safe",
+        trusted=str(authority.trusted),
+        signing_key=str(authority.signing_key),
+        cluster_id=cluster_id,
+    )
 
 
 @cert.command()
@@ -79,7 +85,10 @@ def init(directory: Path, cluster_id: str, days: int) -> None:
 )
 @click.option("--client", is_flag=True, help="For a client, where nodes have tls_client_ca_file.")
 @_days(DAYS)
-def issue(directory: Path, name: str, hosts: tuple[str, ...], client: bool, days: int) -> None:
+@output_option
+def issue(
+    printer: Printer, directory: Path, name: str, hosts: tuple[str, ...], client: bool, days: int
+) -> None:
     """Make the certificate and key of the node NAME (its node id)."""
     authority = _authority(directory)
     if authority.has(name):
@@ -93,7 +102,7 @@ def issue(directory: Path, name: str, hosts: tuple[str, ...], client: bool, days
     if not client and not hosts:
         raise click.UsageError("say by which --host clients reach the node")
     authority.issue(name, hosts=hosts, client=client, days=days)
-    _tell_pair(authority, name)
+    _tell_pair(printer, authority, name)
 
 
 @cert.command()
@@ -104,8 +113,14 @@ def issue(directory: Path, name: str, hosts: tuple[str, ...], client: bool, days
     "--cluster-id", default="", help="The new id of a cluster that was restored or recovered."
 )
 @click.option("--days", type=click.IntRange(1, 36_500), help="How long the new one is good.")
+@output_option
 def rotate(
-    directory: Path, name: str | None, drop_old: bool, cluster_id: str, days: int | None
+    printer: Printer,
+    directory: Path,
+    name: str | None,
+    drop_old: bool,
+    cluster_id: str,
+    days: int | None,
 ) -> None:
     """Replace the pair of NAME, or the authority.
 
@@ -121,17 +136,19 @@ def rotate(
     if drop_old:
         if name or days or cluster_id:
             raise click.UsageError("--drop-old goes with nothing else")
-        _drop_old(authority)
+        _drop_old(printer, authority)
     elif name:
         if cluster_id:
             raise click.UsageError("--cluster-id is of the authority: leave NAME out")
         authority.renew(name, days=days or DAYS)
-        _tell_pair(authority, name)
+        _tell_pair(printer, authority, name)
     else:
         authority.succeed(days=days or AUTHORITY_DAYS, cluster_id=cluster_id)
-        click.echo(
+        printer.said(
             f"{authority.trusted}: a new authority and the one before. Copy it to all nodes and "
-            f"clients, then: raftflow cert rotate {directory} NAME, for each of them"
+            f"clients, then: raftflow cert rotate {directory} NAME, for each of them",
+            trusted=str(authority.trusted),
+            signing_key=str(authority.signing_key),
         )
 
 
@@ -168,16 +185,24 @@ def _authority(directory: Path) -> "Authority":
     return Authority(directory)
 
 
-def _drop_old(authority: "Authority") -> None:
+def _drop_old(printer: Printer, authority: "Authority") -> None:
     left_out = authority.drop_old()
     if left_out:
         raise CommandError(
             f"{', '.join(left_out)}: signed by an authority that would be dropped; first: "
             f"raftflow cert rotate {authority.directory} NAME"
         )
-    click.echo(f"{authority.trusted}: the new authority alone. Copy it to all nodes and clients")
+    printer.said(
+        f"{authority.trusted}: the new authority alone. Copy it to all nodes and clients",
+        trusted=str(authority.trusted),
+    )
 
 
-def _tell_pair(authority: "Authority", name: str) -> None:
+def _tell_pair(printer: Printer, authority: "Authority", name: str) -> None:
     certificate, key = authority.certificate(name), authority.key(name)
-    click.echo(f"{certificate}, {key}: for {name}, with {authority.trusted}")
+    printer.said(
+        f"{certificate}, {key}: for {name}, with {authority.trusted}",
+        certificate=str(certificate),
+        key=str(key),
+        trusted=str(authority.trusted),
+    )

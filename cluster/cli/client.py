@@ -5,14 +5,16 @@ safe: every call that changes something carries a request id, which the cluster 
 """
 
 import base64
+import copy
 import http.client
 import json
 import math
 import ssl
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -33,6 +35,8 @@ DEADLINE_S = 6.0
 PAUSE_S = 0.2
 EVENT_WAIT_S = 5.0
 EVENT_PAUSE_S = 0.05
+MOST_SERVERS = 16
+NAMESPACE_HEADER = "X-Workflowd-Namespace"
 # 502 and 504 say a proxy, of the node behind it.
 UNSERVED = frozenset({502, 503, 504})
 CLOSED_STATUSES = frozenset(
@@ -74,6 +78,8 @@ class Client:
         cert_file: Path | None = None,
         key_file: Path | None = None,
         deadline_s: float = DEADLINE_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
         on_delay: Callable[[str], None] | None = None,
     ) -> None:
         # Twice the same address would never count as "refused everywhere".
@@ -81,12 +87,15 @@ class Client:
         # Built once, and only where it is needed: to load what the system trusts takes a moment.
         speaks_tls = any(each.tls for each in self._servers)
         self._tls = _tls(ca_file, cert_file, key_file) if speaks_tls else None
+        self.namespace = namespace
         self._headers = {"Accept": "application/json"}
         if namespace:
-            self._headers["X-Workflowd-Namespace"] = header_value("--namespace", namespace)
+            self._headers[NAMESPACE_HEADER] = header_value("--namespace", namespace)
         if token:
             self._headers["Authorization"] = f"Bearer {header_value('--token', token)}"
         self._deadline_s = deadline_s
+        self._connect_timeout_s = connect_timeout_s
+        self._answer_timeout_s = answer_timeout_s
         self._on_delay = on_delay
         self._current = 0
         self._connection: http.client.HTTPConnection | None = None
@@ -153,10 +162,59 @@ class Client:
             if self._current == 0:
                 time.sleep(PAUSE_S)
 
+    def learn(self, addresses: Iterable[str]) -> None:
+        """Where else the cluster is reached, should the node that was named go: as the nodes say
+        it themselves, so it is tried behind the given ones."""
+        tls = self._servers[0].tls
+        for address in addresses:
+            try:
+                server = _server(f"https://{address}" if tls else address)
+            except ValueError:
+                continue  # what another release says may be anything
+            if server not in self._servers and len(self._servers) < MOST_SERVERS:
+                self._servers.append(server)
+
     def close(self) -> None:
         if self._connection:
             self._connection.close()
             self._connection = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def within(self, namespace: str) -> "Client":
+        """The same calls, in another namespace."""
+        other = self._copy()
+        other.namespace = namespace
+        other._headers[NAMESPACE_HEADER] = header_value("namespace", namespace)
+        return other
+
+    def health_of(self, address: str, *, patience_s: float) -> dict[str, Any] | None:
+        """What the node at this address says of itself, while it repairs itself too; None when it
+        says nothing."""
+        with self._copy() as other:
+            tls = self._servers[0].tls
+            other._servers = [_server(f"https://{address}" if tls else address)]
+            other._current = 0
+            other._connect_timeout_s = other._answer_timeout_s = patience_s
+            answer = other._attempt("GET", "/api/health", None, whole=True)
+        if isinstance(answer, OSError):
+            return None
+        try:
+            said = answer.json()
+        except ValueError:
+            return None
+        return said if isinstance(said, dict) and "status" in said else None
+
+    def _copy(self) -> "Client":
+        """With a connection of its own."""
+        other = copy.copy(self)
+        other._headers, other._servers = dict(self._headers), list(self._servers)
+        other._connection = None
+        return other
 
     def _heard_enough(self, failed: Mapping[str, Answer | OSError]) -> bool:
         """A node that hangs may use up the time; the others are asked all the same. But each that
@@ -187,7 +245,7 @@ class Client:
         if content is not None:
             headers["Content-Type"] = "application/json"
         try:
-            connection = self._connect(ANSWER_TIMEOUT_S if whole else DOWNLOAD_TIMEOUT_S)
+            connection = self._connect(self._answer_timeout_s if whole else DOWNLOAD_TIMEOUT_S)
             connection.request(method, target, body=content, headers=headers)
             response = connection.getresponse()
             headers = dict(response.getheaders())
@@ -203,7 +261,7 @@ class Client:
 
     def _connect(self, answer_timeout_s: float) -> http.client.HTTPConnection:
         if self._connection is None:
-            server, connect_s = self._servers[self._current], CONNECT_TIMEOUT_S
+            server, connect_s = self._servers[self._current], self._connect_timeout_s
             connection: http.client.HTTPConnection
             if server.tls:
                 connection = http.client.HTTPSConnection(
@@ -254,32 +312,53 @@ def wait_until_closed(
 ) -> dict[str, Any]:
     """The run once it is closed; without `run_id` the newest, through every continue-as-new. A run
     that is closed already has no progress to tell of."""
+    for looked, run in enumerate(followed(client, workflow_id, run_id, timeout_s=timeout_s)):
+        over = is_over(run, run_id)
+        if on_progress and (looked or not over):
+            on_progress(run)
+        if over:
+            break
+    return run
+
+
+def followed(
+    client: Client, workflow_id: str, run_id: str = "", *, timeout_s: float | None = None
+) -> Iterator[dict[str, Any]]:
+    """The run whenever something happened to it, the last time closed."""
     give_up_at = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-    waited = False
     while True:
         run: dict[str, Any] = client.get(workflow_path(workflow_id), run_id=run_id)
-        status = run["status"]
-        closed = status in CLOSED_STATUSES and (run_id or status != "CONTINUED_AS_NEW")
-        if on_progress and (waited or not closed):
-            on_progress(run)
-        if closed:
-            return run
-        waited = True
+        yield run
+        if is_over(run, run_id):
+            return
         left_s = give_up_at - time.monotonic()
         if left_s <= 0:
-            raise CommandError(f"{workflow_id} is still {status}", status=EXIT_UNREACHABLE)
-        # The node answers at the next event. The pause bounds what a busy run costs it.
-        client.request(
-            "GET",
-            workflow_path(workflow_id, "history"),
-            query={
-                "run_id": run["run_id"],
-                "from": run["history_length"] + 1,
-                "limit": 1,
-                "wait": int(min(left_s, EVENT_WAIT_S) * 1000),
-            },
-        )
+            raise CommandError(f"{workflow_id} is still {run['status']}", status=EXIT_UNREACHABLE)
+        # The pause bounds what a busy run costs the node.
+        wait_s = min(left_s, EVENT_WAIT_S)
+        events_after(client, workflow_id, run, run["history_length"], wait_s=wait_s, limit=1)
         time.sleep(EVENT_PAUSE_S)
+
+
+def events_after(
+    client: Client,
+    workflow_id: str,
+    run: Mapping[str, Any],
+    seen: int,
+    *,
+    wait_s: float,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Events behind the one `seen`; the node answers at the next one, or when the wait is over."""
+    query = {"run_id": run["run_id"], "from": seen + 1, "limit": limit, "wait": int(wait_s * 1000)}
+    answer = client.request("GET", workflow_path(workflow_id, "history"), query=query)
+    found: list[dict[str, Any]] = answer.json()["events"] if answer.status == HTTPStatus.OK else []
+    return found
+
+
+def is_over(run: Mapping[str, Any], run_id: str) -> bool:
+    """Whether nothing more comes; who named no run follows it through each continue-as-new."""
+    return run["status"] in CLOSED_STATUSES and bool(run_id or run["status"] != "CONTINUED_AS_NEW")
 
 
 def _server(address: str) -> _Server:
@@ -336,7 +415,8 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
         reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
     if any(isinstance(why, ssl.SSLCertVerificationError) for why in failed.values()):
         reasons += " (a private CA is named with --ca-file or RAFTFLOW_CA_FILE)"
-    hung_up = [each for each, why in failed.items() if isinstance(why, ConnectionResetError)]
+    closed = (ConnectionResetError, ssl.SSLEOFError)
+    hung_up = [each for each, why in failed.items() if isinstance(why, closed)]
     if any(not each.startswith("https://") for each in hung_up):
         reasons += " (a node that speaks TLS is named https://HOST:PORT)"
     elif hung_up:  # in TLS 1.3 a client without a certificate learns of it behind the handshake

@@ -7,8 +7,10 @@ import click
 
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
+from raftflow.cluster.cli.live import every_options
 from raftflow.cluster.cli.options import DURATION, client_options
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.cli.status import status_view, watch_status
 
 
 @click.group()
@@ -17,30 +19,24 @@ def cluster() -> None:
 
 
 @cluster.command()
+@click.option("--watch", is_flag=True, help="Go on showing it, through the loss of any node.")
+@every_options("1s")
 @client_options
-def status(client: Client, printer: Printer) -> None:
+def status(client: Client, printer: Printer, watch: bool, every: int, count: int | None) -> None:
     """Show every node: role, term, log positions, lag, last contact.
 
     Lag and last contact are as the node that answered sees them. Exit status 1 when there is no
-    leader.
+    leader. With --watch a terminal is drawn anew at each look; plain output is what changed, a line
+    each, and json is a document a line.
     """
+    if watch:
+        watch_status(client, printer, every, count)
+        return
     state: dict[str, Any] = client.get("/api/cluster")
     if printer.format == "json":
         printer.document(state)
     else:
-        printer.note(
-            f"cluster {state['cluster_id']}  leader {state.get('leader') or 'none'}  "
-            f"term {state['term']}  (as {state['node']} sees it)"
-        )
-        if state.get("pending_change"):
-            printer.note(f"pending: {state['pending_change']}")
-        printer.rows(
-            (
-                *("node", "role", "member", "term", "commit", "applied", "lag", "contact"),
-                *("version", "level", "incarnation", "http"),
-            ),
-            [_row(node, state["node"]) for node in state["nodes"]],
-        )
+        printer.view(status_view(state))
     if not state.get("leader"):
         raise CommandError("the cluster has no leader")
 
@@ -100,26 +96,4 @@ def transfer(client: Client, printer: Printer, to: str) -> None:
       raftflow cluster transfer n2
     """
     handed = client.request("POST", "/api/cluster/transfer", body={"to": to} if to else {}).json()
-    if printer.format == "json":
-        printer.document(handed)
-    else:
-        click.echo(printable(f"{handed['leader']} leads, in term {handed['term']}"))
-
-
-def _row(node: dict[str, Any], answering: str) -> tuple[Any, ...]:
-    contact = node.get("last_contact_ms")
-    silent = not node.get("connected", True) and node["id"] != answering
-    return (
-        node["id"],
-        node["role"],
-        node.get("member"),
-        node.get("term"),
-        node.get("commit_index"),
-        node.get("applied_index"),
-        node.get("lag"),
-        "lost" if silent else None if contact is None else f"{contact} ms",
-        node.get("version") or None,
-        node.get("feature_level"),
-        (node.get("incarnation") or "")[:8] or None,
-        node.get("http"),
-    )
+    printer.said(f"{handed['leader']} leads, in term {handed['term']}", **handed)

@@ -3,13 +3,17 @@
 import contextlib
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from raftflow.cluster import config_sources
 from raftflow.cluster.cli import devfile
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError
+from raftflow.cluster.cli.options import output_option
+from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.cli.supervisor import Supervisor
+from raftflow.cluster.printable import json_text, printable
 
 DEFAULT_DIR = Path("dev-data")
 
@@ -44,9 +48,11 @@ _data_dir = click.option(
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="File with tokens, for every node; every call must then carry one.",
 )
+@output_option
 @click.pass_context
 def dev(
     context: click.Context,
+    printer: Printer,
     nodes: int | None,
     data_dir: Path | None,
     port_offset: int,
@@ -62,7 +68,9 @@ def dev(
     DIR/dev.json says what runs. A directory that was begun with --tls goes on with it; clients need
     its DIR/tls/ca.crt, which is printed as the variables that tell them. `ready` is printed once
     there is a leader. A node that dies is left dead, so that you can watch the others go on, unless
-    --restart. RAFTFLOW_* variables reach every node: RAFTFLOW_LEASE_MS=5s raftflow dev.
+    --restart. RAFTFLOW_* variables reach every node: RAFTFLOW_LEASE_MS=5s raftflow dev. With
+    -o json each line is an object whose `event` is serves, trusts, ready, no_leader, started,
+    ended or killed.
     """
     # `dev --data-dir DIR node kill n1` is as good as `dev node kill n1 --data-dir DIR`.
     context.obj = directory = (data_dir or DEFAULT_DIR).absolute()
@@ -77,7 +85,8 @@ def dev(
         os.environ["RAFTFLOW_AUTH_TOKEN_FILE"] = str(auth_token_file.absolute())
     plan = devfile.plan(directory, count=nodes, port_offset=port_offset, tls=tls)
     with devfile.supervisor_lock(directory):
-        Supervisor(plan, restart=restart, config=config, say=_say).run()
+        say = _say_json if printer.format == "json" else _say
+        Supervisor(plan, restart=restart, config=config, say=say).run()
 
 
 def _refuse_certificates(config: Path | None) -> None:
@@ -100,22 +109,36 @@ def node() -> None:
 @node.command()
 @click.argument("node_id", metavar="ID")
 @_data_dir
+@output_option
 @click.pass_obj
-def start(outer: Path, node_id: str, data_dir: Path | None) -> None:
+def start(outer: Path, printer: Printer, node_id: str, data_dir: Path | None) -> None:
     """Start a dead node again."""
-    _say(devfile.start_node(data_dir.absolute() if data_dir else outer, node_id))
+    directory = data_dir.absolute() if data_dir else outer
+    _tell(printer, directory, node_id, devfile.start_node(directory, node_id))
 
 
 @node.command()
 @click.argument("node_id", metavar="ID")
 @_data_dir
+@output_option
 @click.pass_obj
-def kill(outer: Path, node_id: str, data_dir: Path | None) -> None:
+def kill(outer: Path, printer: Printer, node_id: str, data_dir: Path | None) -> None:
     """End a node with SIGKILL: it has no time to tidy up."""
-    _say(devfile.kill_node(data_dir.absolute() if data_dir else outer, node_id))
+    directory = data_dir.absolute() if data_dir else outer
+    _tell(printer, directory, node_id, devfile.kill_node(directory, node_id))
 
 
-def _say(text: str) -> None:
+def _tell(printer: Printer, directory: Path, node_id: str, sentence: str) -> None:
+    node = devfile.read(directory).node(node_id)
+    printer.said(sentence, node=node_id, pid=node.pid, http=node.http)
+
+
+def _say(text: str, /, **_facts: Any) -> None:
     """One line, seen at once also through a pipe; a reader that has gone ends no cluster."""
     with contextlib.suppress(OSError):
-        os.write(1, f"{text}\n".encode())
+        os.write(1, f"{printable(text)}\n".encode())
+
+
+def _say_json(text: str, /, **facts: Any) -> None:
+    with contextlib.suppress(OSError):
+        os.write(1, f"{json_text({**facts, 'says': text})}\n".encode())

@@ -7,8 +7,8 @@ import click
 
 from raftflow.cluster.cli.client import Client, workflow_path
 from raftflow.cluster.cli.errors import CommandError
-from raftflow.cluster.cli.options import client_options, output_option
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.options import client_options, output_option, workflow_id_argument
+from raftflow.cluster.cli.output import Printer
 
 
 @click.group()
@@ -17,7 +17,7 @@ def history() -> None:
 
 
 @history.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @click.option("--run-id", default="", help="One run of this id; default: the newest.")
 @click.option(
     "-f",
@@ -37,10 +37,7 @@ def export(
     content = client.request("GET", f"{path}/history", query=query).content
     target = file or Path(f"{run_id}.history")
     count = _write_whole(target, content)
-    if printer.format == "json":
-        printer.document({"file": str(target), "run_id": run_id, "events": count})
-    else:
-        printer.note(f"{target}: {count} events")
+    printer.said(f"{target}: {count} events", file=str(target), run_id=run_id, events=count)
 
 
 @history.command()
@@ -99,7 +96,7 @@ def _write_whole(target: Path, content: bytes) -> int:
         temporary.replace(target)
         sync_directory(str(target.parent))
     except OSError as error:
-        raise CommandError(f"cannot write {printable(target)}: {error.strerror}") from None
+        raise CommandError(f"cannot write {target}: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
     return int(report["events"] or 0)

@@ -1,6 +1,5 @@
 """`raftflow log`: look at the Raft log of a node on disk. Only reads, beside a running node too."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -8,7 +7,8 @@ import click
 
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import output_option
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.printable import printable
 from raftflow.raftlog import dump as raftlog
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.errors import JournalError
@@ -59,7 +59,7 @@ def _print(printer: Printer, records: Iterable[raftlog.Record]) -> None:
     try:
         for record in records:
             if printer.format == "json":
-                click.echo(json.dumps(record.json(), ensure_ascii=False))
+                printer.line(record.json())
             else:
                 click.echo(printable(record))
             if isinstance(record, raftlog.Finding):

@@ -1,7 +1,8 @@
 """The command `raftflow`: one group a noun, each command in the module of its noun."""
 
-import json
+import io
 import sys
+from itertools import pairwise
 
 import click
 
@@ -9,6 +10,7 @@ from raftflow.cluster.cli.audit import audit
 from raftflow.cluster.cli.backup import backup
 from raftflow.cluster.cli.cert import cert
 from raftflow.cluster.cli.cluster import cluster
+from raftflow.cluster.cli.completion import completion
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
@@ -16,12 +18,15 @@ from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
 from raftflow.cluster.cli.node import node
+from raftflow.cluster.cli.queues import queue, worker
 from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.token import token
+from raftflow.cluster.cli.top import top
 from raftflow.cluster.cli.why import why
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
+from raftflow.cluster.printable import json_text, printable, printable_lines
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -41,23 +46,28 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover, doctor),
-    *(history, log, cert, why),
+    *(serve, dev, workflow, queue, worker, namespace, token, audit, cluster, node, top, why, doctor),
+    *(backup, force_recover, history, log, cert, completion),
 ):
     cli.add_command(command)
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that is not of UTF-8
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(standalone_mode=False, prog_name="raftflow")
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(printable_lines(said.getvalue()), nl=False, err=True)
         status = error.exit_code
     except click.Abort:
         click.echo("stopped", err=True)
         status = 130
     except ConfigError as error:
-        click.echo(f"Error: {error}", err=True)
+        _show(error)
         status = EXIT_USAGE
     except CommandError as error:
         _show(error)
@@ -69,17 +79,20 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _show(error: CommandError) -> None:
-    """Programs that asked for json read the error as the server sent it."""
-    if isinstance(error, ServerError) and error.body and _wants_json(sys.argv):
-        click.echo(json.dumps(error.body, ensure_ascii=False), err=True)
-    else:
-        click.echo(f"Error: {error}", err=True)
+def _show(error: Exception) -> None:
+    """Programs that asked for json read the error as the server sent it, and ours alike."""
+    if not _wants_json(sys.argv[1:]):
+        click.echo(f"Error: {printable(error)}", err=True)
+        return
+    body = error.body if isinstance(error, ServerError) else {}
+    click.echo(json_text(body or {"error": str(error)}), err=True)
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    joined = " ".join(arguments)
-    return "-o json" in joined or "--output json" in joined or "--output=json" in joined
+    """Asked of the words, since the command that knew has ended."""
+    if ("-o", "json") in pairwise(arguments) or ("--output", "json") in pairwise(arguments):
+        return True
+    return not {"-ojson", "--output=json"}.isdisjoint(arguments)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
@@ -29,7 +30,7 @@ def create(client: Client, printer: Printer, name: str, retention: int | None) -
 
 
 @namespace.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offers.namespaces)
 @click.option("--retention", type=DURATION, help="How long closed runs stay.")
 @click.option("--keep", is_flag=True, help="Closed runs stay for ever.")
 @client_options
@@ -42,7 +43,7 @@ def update(client: Client, printer: Printer, name: str, retention: int | None, k
 
 
 @namespace.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offers.namespaces)
 @click.option("--max-open-runs", type=click.IntRange(1), help="Runs that may be open.")
 @click.option("--starts-per-second", type=click.IntRange(1), help="Runs started in a second.")
 @click.option("--none", is_flag=True, help="No bound at all.")
@@ -62,10 +63,7 @@ def quota(
         raise click.UsageError("say --max-open-runs, --starts-per-second or both; or --none")
     wanted = {"max_open_runs": max_open_runs or 0, "starts_per_second": starts_per_second or 0}
     made = client.put(f"/api/namespaces/{quote(name, safe='')}/quota", wanted)
-    if printer.format == "json":
-        printer.document(made)
-    else:
-        printer.note(f"{name}: {_bounded(made) or 'no quota'}")
+    printer.said(f"{name}: {_bounded(made) or 'no quota'}", **made)
 
 
 @namespace.command(name="list")
@@ -90,12 +88,9 @@ def list_(client: Client, printer: Printer) -> None:
     )
 
 
-def _show(printer: Printer, namespace: dict[str, object], done: str) -> None:
-    if printer.format == "json":
-        printer.document(namespace)
-    else:
-        kept = _kept(int(str(namespace["retention_ms"])))
-        printer.note(f"{namespace['name']}: {done}, keeps closed runs {kept}")
+def _show(printer: Printer, namespace: dict[str, Any], done: str) -> None:
+    kept = _kept(int(namespace["retention_ms"]))
+    printer.said(f"{namespace['name']}: {done}, keeps closed runs {kept}", **namespace)
 
 
 def _bounded(namespace: dict[str, Any]) -> str:

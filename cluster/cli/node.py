@@ -8,12 +8,14 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import EXIT_UNREACHABLE, CommandError, ServerError, Unreachable
-from raftflow.cluster.cli.options import DURATION, client_options
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.options import DURATION, client_options, output_option
+from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.config import Peer
 from raftflow.cluster.consensus.identity import IdentityError
+from raftflow.cluster.printable import printable
 from raftflow.cluster.rebuild import Needed, Plan, plan_rebuild, rebuild_directory
 
 NODES = "/api/cluster/nodes"
@@ -113,15 +115,17 @@ def add(
     log). Again after an interruption: it goes on waiting.
     """
     member_id, raft = new.id, str(new.raft)
-    _add(client, printer, member_id, raft, kind)
+    added = _add(client, printer, member_id, raft, kind)
     if not no_wait:
         row = _until_it_serves(client, printer, member_id, timeout)
         done = "votes" if kind == "voter" else "serves, and never votes"
         _tell(printer, row, f"{member_id} {done}")
+    elif printer.format == "json":
+        printer.document(added)
 
 
 @node.command()
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", shell_complete=offers.nodes)
 @client_options
 def remove(client: Client, printer: Printer, node_id: str) -> None:
     """Take the node ID out of the cluster, the leader too.
@@ -134,7 +138,7 @@ def remove(client: Client, printer: Printer, node_id: str) -> None:
 
 
 @node.command()
-@click.argument("old", metavar="OLD")
+@click.argument("old", metavar="OLD", shell_complete=offers.nodes)
 @click.argument("new", metavar="NEW=HOST:PORT", type=NEW)
 @_waits
 @client_options
@@ -189,7 +193,8 @@ def snapshot(client: Client, printer: Printer, node_id: str) -> None:
 @node.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def rebuild(directory: Path, yes: bool) -> None:
+@output_option
+def rebuild(printer: Printer, directory: Path, yes: bool) -> None:
     """Set the data in DIR aside, so that its node starts empty and fetches all from the others.
 
     For a node whose data is damaged or an old copy. It keeps its id and its cluster; the old files
@@ -200,14 +205,19 @@ def rebuild(directory: Path, yes: bool) -> None:
         plan.require_majority()
     except (IdentityError, Needed) as error:
         raise CommandError(str(error)) from None
-    click.echo(_describe(plan), err=True)
+    click.echo(printable(_describe(plan)), err=True)
     if not yes:
         click.confirm("Go on?", abort=True, err=True)
     try:
         aside = rebuild_directory(plan)
     except (IdentityError, OSError) as error:
         raise CommandError(str(error)) from None
-    click.echo(f"set aside in {aside}; start the node as before")
+    printer.said(
+        f"set aside in {aside}; start the node as before",
+        node=plan.node_id,
+        cluster_id=plan.cluster_id,
+        set_aside=str(aside),
+    )
 
 
 def _describe(plan: Plan) -> str:
@@ -230,24 +240,31 @@ def _describe(plan: Plan) -> str:
     )
 
 
-def _add(client: Client, printer: Printer, member_id: str, raft: str, kind: str = "voter") -> None:
+def _add(
+    client: Client, printer: Printer, member_id: str, raft: str, kind: str = "voter"
+) -> dict[str, Any]:
+    """What is added, and the command that starts it."""
     body = {"id": member_id, "raft": raft} | ({"as": kind} if kind != "voter" else {})
     member = "learner" if kind == "voter" else "member that never votes"
     try:
-        client.request("POST", NODES, body=body)
+        added: dict[str, Any] = client.request("POST", NODES, body=body).json()
     except ServerError as error:
         row = _row(client, member_id)
         wanted = "learner" if kind == "voter" else kind
         waits = row is not None and row["raft"] == raft and row.get("member") == wanted
         if error.body.get("reason") != "NODE_EXISTS" or not waits:
             raise
+        assert row is not None
+        added = row
         printer.note(f"{member_id} is a {member} already")
     printer.note(
         f"{member_id} is a {member}. Where it does not run yet, start it so, with a --data-dir and"
         " --http-addr, --grpc-addr, --metrics-addr of its own, and tokens and TLS as the others"
         " have them:"
     )
-    printer.note("  " + _serve_line(client.get("/api/cluster"), member_id, raft))
+    line = _serve_line(client.get("/api/cluster"), member_id, raft)
+    printer.note(f"  {line}")
+    return {**added, "start": line}
 
 
 def _serve_line(state: dict[str, Any], member_id: str, raft: str) -> str:
@@ -335,7 +352,4 @@ def _path(member_id: str) -> str:
 
 
 def _tell(printer: Printer, document: dict[str, Any], sentence: str) -> None:
-    if printer.format == "json":
-        printer.document(document)
-    else:
-        click.echo(printable(sentence))
+    printer.said(sentence, **document)

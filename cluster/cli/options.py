@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client, payload_field
-from raftflow.cluster.cli.output import FORMATS, Printer, printable
+from raftflow.cluster.cli.output import FORMATS, Printer
 from raftflow.cluster.config_sources import milliseconds
+from raftflow.cluster.printable import printable
 
 _OUTPUT = click.option(
     "-o",
@@ -50,7 +52,13 @@ _CONNECTION = (
         show_envvar=True,
         help="Private key of --cert-file.",
     ),
-    click.option("--namespace", envvar="RAFTFLOW_NAMESPACE", show_envvar=True, default=""),
+    click.option(
+        "--namespace",
+        envvar="RAFTFLOW_NAMESPACE",
+        show_envvar=True,
+        default="",
+        shell_complete=offers.namespaces,
+    ),
     click.option(
         "--token", envvar="RAFTFLOW_TOKEN", show_envvar=True, default="", help="Bearer token."
     ),
@@ -197,6 +205,10 @@ class Memo(click.ParamType[dict[str, Any]]):
 
 MEMO = Memo()
 
+
+workflow_id_argument = click.argument(
+    "workflow_id", metavar="ID", shell_complete=offers.workflow_ids
+)
 
 run_id_option = click.option(
     "--run-id", default="", help="One run of this id; default: the newest."

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from raftflow.cluster.cli.output import printable
+from raftflow.cluster.printable import printable
 
 Steps = Callable[[dict[str, Any]], None]
 

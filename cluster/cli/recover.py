@@ -11,8 +11,9 @@ import click
 
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import output_option
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.config import ID_PATTERN, Address
+from raftflow.cluster.printable import printable
 
 if TYPE_CHECKING:
     from raftflow.cluster.force_recover import Survivor
@@ -60,15 +61,14 @@ def force_recover(printer: Printer, directory: Path, cluster_id: str, yes_lose_d
     except (OSError, sqlite3.Error) as error:
         raise CommandError(f"{directory}: {error}") from None
     node_id = survivor.identity.node_id
-    if printer.format == "json":
-        printer.document({"node": node_id, "cluster_id": new_id, "kept": str(kept)})
-    else:
-        printer.note(
-            f"{node_id} is the only voter of cluster {new_id}; start it, with that id where its"
-            " settings and peer certificates name one. What was replaced is in"
-            f" {kept}. Then empty the directories of the others, and add them:"
-            " `raftflow node add`"
-        )
+    printer.said(
+        f"{node_id} is the only voter of cluster {new_id}; start it, with that id where its"
+        f" settings and peer certificates name one. What was replaced is in {kept}. Then empty the"
+        " directories of the others, and add them: `raftflow node add`",
+        node=node_id,
+        cluster_id=new_id,
+        kept=str(kept),
+    )
 
 
 def _ask(node_id: str) -> None:

@@ -47,6 +47,7 @@ def restart_all(
     if problems := ailing(state):
         raise CommandError(f"nothing was restarted: {'; '.join(problems)}")
     waiting = [row["id"] for row in _members(state)]
+    printer.note(_releases(_members(state), release))
     done: list[Restarted] = []
     while waiting:
         state = client.get("/api/cluster")
@@ -55,13 +56,44 @@ def restart_all(
         row = next(each for each in _members(state) if each["id"] == node_id)
         leads = ", which leads" if node_id == state["leader"] else ""
         printer.note(f"{node_id}{leads}: restarting")
-        restarted = _restart(client, printer, row, command, release=release, timeout_s=timeout_s)
+        try:
+            restarted = _restart(
+                client, printer, row, command, release=release, timeout_s=timeout_s
+            )
+        except CommandError as error:
+            raise CommandError(
+                f"{error}. {_left(done, waiting)}. Once that is put right, run this command again:"
+                " it restarts all nodes, those that were restarted already, too",
+                status=error.status,
+            ) from None
         printer.note(
             f"{node_id}: release {restarted.version}, well again {restarted.well_after_s:.1f} s"
             " after the command ended"
         )
         done.append(restarted)
     return done
+
+
+def _releases(rows: list[dict[str, Any]], wanted: str) -> str:
+    """What runs where, which after an upgrade that was broken off is not the same everywhere."""
+    at: dict[str, list[str]] = {}
+    for row in rows:
+        at.setdefault(_release(row), []).append(row["id"])
+    said = "; ".join(
+        f"{', '.join(nodes)} {'run' if len(nodes) > 1 else 'runs'} {each}"
+        for each, nodes in at.items()
+    )
+    return f"{said}; each is to come back with {wanted}" if wanted else said
+
+
+def _release(row: dict[str, Any]) -> str:
+    return str(row["version"]) if row.get("version") else "a release that it does not say"
+
+
+def _left(done: list[Restarted], waiting: list[str]) -> str:
+    before = ", ".join(f"{each.node} ({each.version})" for each in done)
+    restarted = f"Restarted before it: {before}" if before else "None was restarted before it"
+    return f"{restarted}; left alone: {', '.join(waiting) or 'none'}"
 
 
 def next_of(waiting: list[str], leader: str | None) -> str:
@@ -98,18 +130,28 @@ def _restart(
     node_id, began = row["id"], time.monotonic()
     ended = subprocess.run(["sh", "-c", command], check=False, env=_environment(row))
     if ended.returncode != 0:
-        raise CommandError(
-            f"{node_id}: the command ended with status {ended.returncode}; the other nodes were"
-            " left alone"
-        )
+        raise CommandError(f"{node_id}: the command ended with status {ended.returncode}")
     took_s = time.monotonic() - began
     told = _until_well(client, printer, row, began=began, give_up_at=began + took_s + timeout_s)
-    version = str(told.get("version"))
+    version = _release(told)
     if release and version != release:
-        raise CommandError(
-            f"{node_id} runs release {version}, not {release}; the other nodes were left alone"
-        )
+        raise CommandError(_another_release(row, version, release))
     return Restarted(node_id, took_s, time.monotonic() - began - took_s, version)
+
+
+def _another_release(before: dict[str, Any], version: str, wanted: str) -> str:
+    """It was restarted, and --release says that it should be another now."""
+    name = before["id"]
+    if version == _release(before):
+        return (
+            f"{name} came back with {version}, as before, and not with {wanted}: the command has"
+            f" restarted it and has not installed {wanted}, or its process is started from"
+            " somewhere else"
+        )
+    return (
+        f"{name} ran {_release(before)}, came back with {version}, and not with {wanted}: the"
+        f" command installs {version}, or --release names the wrong one"
+    )
 
 
 def _until_well(
@@ -143,9 +185,7 @@ def _until_well(
             return row
         if problems and now >= give_up_at:
             raise CommandError(
-                f"{node_id} is not well again: {'; '.join(problems)}; the other nodes were left"
-                " alone",
-                status=EXIT_UNREACHABLE,
+                f"{node_id} is not well again: {'; '.join(problems)}", status=EXIT_UNREACHABLE
             )
         if problems and now >= tell_at:
             printer.note(f"{node_id}: not well yet: {'; '.join(problems)}")

@@ -2,13 +2,17 @@
 
 import os
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from raftflow.cluster.cli.options import output_option
+from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.config_sources import SETTINGS, load, to_toml
+from raftflow.cluster.printable import printable_lines
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,8 +37,11 @@ def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="TOML file with the same settings.",
 )
 @_setting_options
-@click.option("--print-config", is_flag=True, help="Print the configuration as TOML and exit.")
-def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
+@click.option(
+    "--print-config", is_flag=True, help="Print the configuration as TOML (-o json: so) and exit."
+)
+@output_option
+def serve(printer: Printer, file: Path | None, print_config: bool, **flags: str | None) -> None:
     """Run one node until SIGTERM or Ctrl-C.
 
     A setting comes from its flag, else from its environment variable (--http-addr is
@@ -55,7 +62,7 @@ def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
     given = {name.replace("__", "."): value for name, value in flags.items()}
     config = load(flags=given, env=os.environ, file=file)
     if print_config:
-        click.echo(to_toml(config), nl=False)
+        _print(printer, to_toml(config))
         return
     # gRPC's own lines would stand among our JSON ones; what matters of them we say ourselves.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -63,3 +70,10 @@ def serve(file: Path | None, print_config: bool, **flags: str | None) -> None:
     from raftflow.cluster.main import run
 
     sys.exit(run(config))
+
+
+def _print(printer: Printer, toml: str) -> None:
+    if printer.format == "json":
+        printer.document(tomllib.loads(toml))
+    else:
+        click.echo(printable_lines(toml), nl=False)

@@ -6,15 +6,19 @@ from typing import Any
 import click
 
 from raftflow.cluster.cli.client import Client, workflow_path
-from raftflow.cluster.cli.options import client_options, payload_option, run_id_option
+from raftflow.cluster.cli.options import (
+    client_options,
+    payload_option,
+    run_id_option,
+    workflow_id_argument,
+)
 from raftflow.cluster.cli.output import Printer
 
-_id = click.argument("workflow_id", metavar="ID")
 _reason = click.option("--reason", default="", help="Kept in the history.")
 
 
 @click.command()
-@_id
+@workflow_id_argument
 @click.argument("name")
 @click.option("--payload", "text", help="Payload, passed on byte for byte.")
 @click.option(
@@ -39,7 +43,7 @@ def signal(
 
 
 @click.command()
-@_id
+@workflow_id_argument
 @_reason
 @click.option("--graceful", is_flag=True, help="Tell its code, which may compensate first.")
 @run_id_option
@@ -58,7 +62,7 @@ def cancel(
 
 
 @click.command()
-@_id
+@workflow_id_argument
 @_reason
 @run_id_option
 @client_options
@@ -68,7 +72,7 @@ def terminate(client: Client, printer: Printer, workflow_id: str, reason: str, r
 
 
 @click.command()
-@_id
+@workflow_id_argument
 @click.option("--reason", default="", help="Shown while it is paused.")
 @run_id_option
 @client_options
@@ -78,7 +82,7 @@ def pause(client: Client, printer: Printer, workflow_id: str, reason: str, run_i
 
 
 @click.command()
-@_id
+@workflow_id_argument
 @run_id_option
 @client_options
 def unpause(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
@@ -87,14 +91,14 @@ def unpause(client: Client, printer: Printer, workflow_id: str, run_id: str) -> 
 
 
 @click.command()
-@_id
+@workflow_id_argument
 @click.option("--run-id", default="", help="One run of this id; default: all of them.")
 @client_options
 def delete(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
     """Forget a closed run, or all runs of the id. This cannot be undone."""
     answer = client.delete(workflow_path(workflow_id), run_id=run_id)
     runs = "1 run" if answer["runs"] == 1 else f"{answer['runs']} runs"
-    _say(printer, answer, f"{workflow_id}: {runs} deleted")
+    printer.said(f"{workflow_id}: {runs} deleted", **answer)
 
 
 STEERING = (signal, cancel, terminate, pause, unpause, delete)
@@ -110,11 +114,4 @@ def _tell(
 ) -> None:
     body |= {"run_id": run_id} if run_id else {}
     answer = client.post(workflow_path(workflow_id, verb), body)
-    _say(printer, answer, f"{workflow_id}: {answer['status'].replace('_', ' ')}")
-
-
-def _say(printer: Printer, answer: dict[str, Any], sentence: str) -> None:
-    if printer.format == "json":
-        printer.document(answer)
-    else:
-        printer.note(sentence)
+    printer.said(f"{workflow_id}: {answer['status'].replace('_', ' ')}", **answer)

@@ -16,12 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
 from raftflow.cluster.cli import devfile
 from raftflow.cluster.cli.cert import AUTHORITY_DAYS, DAYS
 from raftflow.cluster.cli.devfile import DevCluster, DevNode
 from raftflow.cluster.cli.errors import CommandError
-from raftflow.cluster.cli.output import printable
+from raftflow.cluster.printable import printable
 
 POLL_S = 0.05
 HEALTH_POLL_S = 0.2
@@ -37,6 +38,12 @@ RENEW_DAYS = 30
 PER_NODE_VARIABLES = ("RAFTFLOW_ADVERTISE_", "RAFTFLOW_PEER_")
 
 
+class Say(Protocol):
+    """A line for people; the same as facts for programs: the `event`, and which node."""
+
+    def __call__(self, text: str, /, **facts: Any) -> None: ...
+
+
 class Supervisor:
     def __init__(
         self,
@@ -44,7 +51,7 @@ class Supervisor:
         *,
         restart: bool,
         config: Path | None,
-        say: Callable[[str], None],
+        say: Say,
         serve: tuple[str, ...] = SERVE,
     ) -> None:
         self._cluster = cluster
@@ -128,12 +135,24 @@ class Supervisor:
         for node in self._cluster.nodes:
             self._say(
                 f"{node.id}  {self._cluster.url(node)}  grpc {node.grpc}  raft {node.raft}  "
-                f"metrics {node.metrics}  log {self._log_path(node.id)}"
+                f"metrics {node.metrics}  log {self._log_path(node.id)}",
+                event="serves",
+                node=node.id,
+                url=self._cluster.url(node),
+                grpc=node.grpc,
+                raft=node.raft,
+                metrics=node.metrics,
+                log=str(self._log_path(node.id)),
             )
         if self._cluster.tls:
             urls = ",".join(self._cluster.url(node) for node in self._cluster.nodes)
             trusted = self._cluster.certificates / "ca.crt"
-            self._say(f"export RAFTFLOW_ADDRESS={urls} RAFTFLOW_CA_FILE={trusted}")
+            self._say(
+                f"export RAFTFLOW_ADDRESS={urls} RAFTFLOW_CA_FILE={trusted}",
+                event="trusts",
+                addresses=urls,
+                ca_file=str(trusted),
+            )
 
     def _reap(self) -> None:
         for node_id, process in list(self._processes.items()):
@@ -143,7 +162,12 @@ class Supervisor:
             del self._processes[node_id]
             self._record(node_id, None)
             said = f" ({self._last_words(node_id)})" if status > 0 else ""
-            self._say(f"{node_id} {_ending(status)}{said}; {self._next_step(node_id)}")
+            self._say(
+                f"{node_id} {_ending(status)}{said}; {self._next_step(node_id)}",
+                event="ended",
+                node=node_id,
+                status=status,
+            )
         if not self._processes and not self._restart_at and not self._ready:
             self._stopping = True
             raise CommandError(f"no node came up; the last words are in {self._log_hint()}")
@@ -166,7 +190,8 @@ class Supervisor:
             if asked or now >= self._restart_at.get(node.id, now + 1):
                 self._restart_at.pop(node.id, None)
                 self._start(node)
-                self._say(f"{node.id} started (pid {self._processes[node.id].pid})")
+                pid = self._processes[node.id].pid
+                self._say(f"{node.id} started (pid {pid})", event="started", node=node.id, pid=pid)
 
     def _look_for_leader(self) -> None:
         now = time.monotonic()
@@ -178,10 +203,10 @@ class Supervisor:
         # Every living node knows it: whoever is called next will answer.
         if len(leaders) == 1 and "" not in leaders:
             self._ready = True
-            self._say("ready")
+            self._say("ready", event="ready", leader=leaders.pop())
         elif now - self._started_at > HINT_AFTER_S and not self._hinted:
             self._hinted = True
-            self._say(f"still no leader; see {self._log_hint()}")
+            self._say(f"still no leader; see {self._log_hint()}", event="no_leader")
 
     def _stop_all(self) -> None:
         for process in self._processes.values():
@@ -193,7 +218,8 @@ class Supervisor:
             try:
                 process.wait(max(0.0, give_up_at - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self._say(f"{node_id} did not stop in {STOP_TIMEOUT_S:.0f} s and is killed")
+                late = f"{node_id} did not stop in {STOP_TIMEOUT_S:.0f} s and is killed"
+                self._say(late, event="killed", node=node_id)
                 process.kill()
                 process.wait()
             self._record(node_id, None)

@@ -5,10 +5,12 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
 from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.printable import printable
 
 ROLES = ("viewer", "user", "admin", "worker")
 
@@ -26,6 +28,7 @@ def token() -> None:
     "namespaces",
     multiple=True,
     metavar="NAMESPACE",
+    shell_complete=offers.namespaces,
     help="Of these namespaces alone; several are allowed. Default: all.",
 )
 @click.option("--expires", type=DURATION, help="How long it is good. Default: until revoked.")
@@ -58,7 +61,7 @@ def mint(
         printer.document(minted)
         return
     until = f" until {minted['expires_at']}" if "expires_at" in minted else ""
-    click.echo(f"{minted['id']}: {role}{until}; it is shown this once", err=True)
+    click.echo(printable(f"{minted['id']}: {role}{until}; it is shown this once"), err=True)
     _warn(minted["not_yet"], "have not heard of it yet, and refuse it until they do")
     click.echo(minted["token"])
 
@@ -80,7 +83,7 @@ def list_(client: Client, printer: Printer, sessions: bool) -> None:
 
 
 @token.command()
-@click.argument("token_id", metavar="ID")
+@click.argument("token_id", metavar="ID", shell_complete=offers.token_ids)
 @client_options
 def revoke(client: Client, printer: Printer, token_id: str) -> None:
     """Revoke the token ID: its calls, streams and polls end on all nodes.
@@ -91,10 +94,7 @@ def revoke(client: Client, printer: Printer, token_id: str) -> None:
     parts = token_id.split("_")
     token_id = parts[1] if len(parts) > 2 and parts[0] == "rf" else token_id
     done = client.delete(f"/api/tokens/{quote(token_id, safe='')}")
-    if printer.format == "json":
-        printer.document(done)
-    else:
-        printer.note(f"{token_id}: revoked on {', '.join(done['applied_by'])}")
+    printer.said(f"{token_id}: revoked on {', '.join(done['applied_by'])}", **done)
     if done["not_yet"]:
         late = ", ".join(done["not_yet"])
         raise CommandError(f"revoked, but {late} had not applied it within two seconds")
@@ -115,4 +115,4 @@ def _row(printer: Printer, each: dict[str, Any]) -> tuple[Any, ...]:
 
 def _warn(nodes: list[str], what: str) -> None:
     if nodes:
-        click.echo(f"{', '.join(nodes)} {what}", err=True)
+        click.echo(printable(f"{', '.join(nodes)} {what}"), err=True)

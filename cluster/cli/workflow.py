@@ -5,7 +5,9 @@ from typing import Any
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import (
+    CLOSED_STATUSES,
     Client,
     payload_bytes,
     wait_until_closed,
@@ -20,10 +22,15 @@ from raftflow.cluster.cli.options import (
     client_options,
     payload_option,
     run_id_option,
+    workflow_id_argument,
 )
-from raftflow.cluster.cli.output import Printer, printable, shortened, write_exactly
+from raftflow.cluster.cli.output import Printer, write_exactly
 from raftflow.cluster.cli.progress import watching
+from raftflow.cluster.cli.run_view import event_details, follow_run, run_view
 from raftflow.cluster.cli.steering import STEERING
+from raftflow.cluster.printable import printable
+
+STATUSES = (*("RUNNING", "WAITING", "PAUSED", "UNKNOWN"), *sorted(CLOSED_STATUSES))
 
 
 @click.group()
@@ -36,7 +43,7 @@ for command in STEERING:
 
 
 @workflow.command()
-@click.argument("workflow_type", metavar="TYPE")
+@click.argument("workflow_type", metavar="TYPE", shell_complete=offers.workflow_types)
 @click.option("--id", "workflow_id", default="", help="Workflow id. Default: made by the server.")
 @click.option("--input", "text", help="Input, passed on byte for byte.")
 @click.option(
@@ -44,7 +51,9 @@ for command in STEERING:
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
     help="Read the input from this file; - is standard input.",
 )
-@click.option("--task-queue", default="", help="Queue whose workers run it.")
+@click.option(
+    "--task-queue", default="", help="Queue whose workers run it.", shell_complete=offers.queues
+)
 @click.option(
     "--attr",
     "attributes",
@@ -125,10 +134,23 @@ def _signal(name: str | None, payload: str | None) -> dict[str, str] | None:
 
 
 @workflow.command(name="list")
-@click.option("--status", default="", help="Only this status, for example RUNNING.")
+@click.option(
+    "--status",
+    default="",
+    help="Only this status, for example RUNNING.",
+    shell_complete=lambda _context, _parameter, begun: offers.plain(STATUSES, begun.upper()),
+)
 @click.option("-q", "--query", default="", help="Part of the id or type, in any case.")
-@click.option("--type", "workflow_type", default="", help="Only this workflow type.")
-@click.option("--task-queue", default="", help="Only this task queue.")
+@click.option(
+    "--type",
+    "workflow_type",
+    default="",
+    help="Only this workflow type.",
+    shell_complete=offers.workflow_types,
+)
+@click.option(
+    "--task-queue", default="", help="Only this task queue.", shell_complete=offers.queues
+)
 @click.option(
     "--attr", "attributes", type=PAIR, multiple=True, help="Only runs with this search attribute."
 )
@@ -187,52 +209,30 @@ def list_(
 
 
 @workflow.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @run_id_option
+@click.option("--follow", is_flag=True, help="Go on until it is closed.")
 @client_options
-def show(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
-    """Show one run: its state, steps and signals."""
+def show(client: Client, printer: Printer, workflow_id: str, run_id: str, follow: bool) -> None:
+    """Show one run: its state, steps and signals.
+
+    With --follow a terminal is drawn anew whenever something happens to it; plain output goes on
+    with its events, a line each, and json is the run as it is then, a document a line. Without
+    --run-id it goes on through each continue-as-new. Its end is exit status 0 whatever it is;
+    `raftflow workflow result` judges.
+    """
+    if follow:
+        follow_run(client, printer, workflow_id, run_id)
+        return
     run = client.get(workflow_path(workflow_id), run_id=run_id)
     if printer.format == "json":
         printer.document(run)
-        return
-    names = ("workflow_id", "run_id", "workflow_type", "status", "task_queue", "history_length")
-    times = ("started_at", "updated_at", "closed_at")
-    fields = {name.replace("_", " "): run.get(name) for name in (*names, *times)}
-    for name in ("input", "output", "error"):
-        fields[name] = shortened(_shown(run, name) or "", 400)
-    fields |= _relations(run)
-    fields["waiting on"] = ", ".join(map(_waiting, run.get("waiting_on") or ()))
-    printer.fields(fields)
-    if run["steps"]:
-        printer.rows(
-            ("seq", "step", "kind", "status", "attempts", "result"),
-            [
-                (
-                    step["sequence"],
-                    step["step_name"],
-                    step["kind"],
-                    step["status"],
-                    step.get("attempts"),
-                    shortened(_result(step)),
-                )
-                for step in run["steps"]
-            ],
-            title="steps",
-        )
-    if run["signals"]:
-        printer.rows(
-            ("signal", "payload", "taken by"),
-            [
-                (each["name"], shortened(_shown(each, "payload")), each.get("taken_by") or None)
-                for each in run["signals"]
-            ],
-            title="signals",
-        )
+    else:
+        printer.view(run_view(run))
 
 
 @workflow.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @run_id_option
 @client_options
 def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
@@ -252,14 +252,14 @@ def history(client: Client, printer: Printer, workflow_id: str, run_id: str) -> 
     printer.rows(
         ("id", "time", "event", "details"),
         [
-            (event["event_id"], printer.moment(event["time"]), event["type"], _details(event))
+            (event["event_id"], printer.moment(event["time"]), event["type"], event_details(event))
             for event in events
         ],
     )
 
 
 @workflow.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @run_id_option
 @click.option("--timeout", type=DURATION, help="Give up after this time with exit status 3.")
 @client_options
@@ -288,48 +288,3 @@ def _finish(
     if run["status"] != "COMPLETED":
         reason = f": {printable(run['error'])}" if run.get("error") else ""
         raise CommandError(f"{printable(workflow_id)} ended {run['status']}{reason}")
-
-
-def _shown(holder: dict[str, Any], name: str) -> str | None:
-    encoded = holder.get(f"{name}_base64")
-    return f"base64:{encoded}" if encoded is not None else holder.get(name)
-
-
-def _relations(run: dict[str, Any]) -> dict[str, Any]:
-    """What joins the run to others, and what was said about it."""
-    parent = run.get("parent")
-    requested = run.get("cancel_requested_at")
-    return {
-        "parent": parent
-        and f"{parent['workflow_id']} run {parent['run_id']} step {parent['sequence']}",
-        "continued from": run.get("continued_from_run_id"),
-        "continued to": run.get("continued_to_run_id"),
-        "cancel requested": requested and f"{requested} {run.get('cancel_reason', '')}".rstrip(),
-        "attributes": run.get("search_attributes") or None,
-        "memo": run.get("memo") or None,
-    }
-
-
-def _result(step: dict[str, Any]) -> str:
-    """What came of a step. A child is named, since that is where to look next."""
-    result = step.get("error") or _shown(step, "output") or ""
-    if step["kind"] == "MARKER":
-        return f"{step['marker']}: {result}"
-    if step["kind"] == "CHILD":
-        named = f"{step['workflow_type']} {step['workflow_id']}"
-        return f"{named}: {result}" if result else named
-    return result
-
-
-def _details(event: dict[str, Any]) -> str:
-    """What is particular to this type of event; empty fields are left out."""
-    general = ("event_id", "type", "time")
-    return " ".join(
-        f"{name}={shortened(value, 200)}"
-        for name, value in event.items()
-        if name not in general and value not in ("", 0, None)
-    )
-
-
-def _waiting(item: dict[str, Any]) -> str:
-    return " ".join(filter(None, (item.get("step_name"), item.get("detail"))))

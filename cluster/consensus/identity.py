@@ -97,6 +97,14 @@ def open_identity(
     found = read_identity(data_dir)
     if found is None:
         return _create(data_dir, cluster_id=cluster_id, node_id=node_id)
+    require(found, data_dir, cluster_id=cluster_id, node_id=node_id, only_at_birth=only_at_birth)
+    return found
+
+
+def require(
+    found: Identity, data_dir: str, *, cluster_id: str, node_id: str, only_at_birth: bool
+) -> None:
+    """Raises IdentityError when the directory is another node's, or of another cluster."""
     expected = {"node_id": node_id} | ({} if only_at_birth else {"cluster_id": cluster_id})
     for name, wanted in expected.items():
         actual = getattr(found, name)
@@ -110,7 +118,6 @@ def open_identity(
                     else "."
                 )
             )
-    return found
 
 
 def read_identity(data_dir: str) -> Identity | None:
@@ -153,7 +160,8 @@ def _parse(path: str, content: bytes) -> Identity:
         ) from error
 
 
-def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
+def refuse_strangers(data_dir: str) -> None:
+    """Raises IdentityError when a directory without a node.json holds something all the same."""
     strangers = sorted(
         name
         for name in os.listdir(data_dir)
@@ -165,6 +173,10 @@ def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
             "Choose an empty directory, or restore node.json; if it is lost, and while all other "
             "nodes run: `raftflow node rebuild DIR`."
         )
+
+
+def _create(data_dir: str, *, cluster_id: str, node_id: str) -> Identity:
+    refuse_strangers(data_dir)
     if not cluster_id:
         raise IdentityError(
             f"{data_dir} is new, and which cluster it joins is not said. Set --cluster-id: "

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = {
     "info": "info",
@@ -152,3 +154,25 @@ def test_a_line_is_an_object_with_the_fields_that_all_have() -> None:
     said = json.loads(line)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", said.pop("timestamp"))
     assert said == {"event": "heard", "level": "warning", "node": "n7", "reason": "what it said"}
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_what_comes_from_outside_cannot_steer_who_reads_a_log(style: str) -> None:
+    hostile = "a\x1b[2J\u202eb\u200b\x9bc\nd"
+    program = (
+        "import structlog; from raftflow.cluster import logs\n"
+        f"logs.configure(level='info', style='{style}', node_id='n7')\n"
+        f"log, text = structlog.get_logger('x'), {hostile!a}\n"
+        "log.info('told', workflow_id=text)\n"
+        "try: raise ValueError(text)\n"
+        "except ValueError as error: log.error('failed', exc_info=error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert set("\x1b\u202e\u200b\x9b").isdisjoint(done.stderr)
+    first = done.stderr.splitlines()[0]
+    if style == "json":
+        assert json.loads(first)["workflow_id"] == hostile
+    else:
+        assert r"a\x1b[2J\u202eb\u200b\x9bc\nd" in first

@@ -64,7 +64,7 @@ def test_a_row_that_was_taken_away_is_found_and_shown(tmp_path: Path) -> None:
         dead = told(cluster, other)
         assert not dead["healthy"]
         assert [each["node"] for each in dead["findings"]] == [node_id]
-        assert "does not answer" in dead["findings"][0]["problem"]
+        assert dead["findings"][0]["check"] == "reach"
 
         db = sqlite3.connect(Path(cluster.entry(node_id)["data_dir"]) / "state.db")
         [run_id] = db.execute("SELECT run_id FROM runs WHERE workflow_id = 'w17'").fetchone()

@@ -33,10 +33,11 @@ from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
+from raftflow.cluster.consensus.channel import PeerUnavailable
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
-from raftflow.cluster.errors import LeaseLost, Unavailable
+from raftflow.cluster.errors import LeaseLost
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.handover import Handed
@@ -44,6 +45,7 @@ from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import EVERYTHING
+from raftflow.cluster.ports import Ports
 from raftflow.cluster.presence import Presence
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.samples import Samples
@@ -480,7 +482,7 @@ class SingleNode:
         self.handlers[method] = handler
 
     async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes:
-        raise Unavailable(f"no peer {peer}")
+        raise PeerUnavailable(peer, sent=False)
 
     def _leader_heard(self, within_ms: int) -> str | None:
         silent = self.silence_s is None or self.silence_s * 1_000 >= within_ms
@@ -637,6 +639,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         elections=Led(node),
         figures=node,
         peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
+        ports=Ports(consensus=node, node_id="n1"),
         presence=Presence(consensus=node, node_id="n1", heartbeat_ms=50, fatal=_fail),
         samples=Samples(consensus=node, node_id="n1", source=NothingHappens()),
         checks=node,

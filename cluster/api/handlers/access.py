@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from raftflow.cluster.api.auth import Caller
 from raftflow.cluster.api.handlers.common import execute, new_request_id
+from raftflow.cluster.api.permissions import OPERATIONS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.token_text import new_token, parsed
@@ -138,9 +140,26 @@ async def end_session(node: NodeServices, caller: Caller) -> Reached:
 
 async def audit_log(node: NodeServices, wanted: AuditFilter) -> AuditPage:
     node.levels.require(AUDIT)
+    if wanted.call:
+        _check_call(wanted.call)
     index = await node.reads.linearizable()
     await node.replica.written(index)
     return await node.store.audit_log(wanted)
+
+
+def _check_call(name: str) -> None:
+    """An empty answer to a name that is none would read as "nobody did"."""
+    known = {call.lower(): call for call, each in OPERATIONS.items() if each.changes}
+    if name in known.values():
+        return
+    looks = OPERATIONS.get(name)
+    if looks is not None:
+        raise ApiError("INVALID_FIELD", f"call: {name} changes nothing, and is not kept")
+    near = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=3)]
+    hint = (
+        f"; near it are {', '.join(near)}" if near else f"; there are {', '.join(known.values())}"
+    )
+    raise ApiError("INVALID_FIELD", f"call: there is no call {name!r}{hint}")
 
 
 # ---- until all nodes know -----------------------------------------------------------------------

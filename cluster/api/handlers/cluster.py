@@ -44,6 +44,7 @@ def own_row(node: NodeServices) -> dict[str, Any]:
         "no_vote": node.consensus.no_vote or None,
         "certificates": {use: int(left) for use, left in node.metrics.certificates().items()},
         "auth": _auth(node),
+        "process": asdict(node.metrics.process()),
     }
     if status.leader == node.config.node_id:
         followers = {peer: _followed(seen) for peer, seen in status.peers.items()}
@@ -205,6 +206,7 @@ def _row(info: Any, answer: Report, followed: Mapping[str, Any], status: Any) ->
         "no_vote": report.get("no_vote"),
         "certificates": report.get("certificates"),
         "auth": report.get("auth"),
+        "process": report.get("process"),
         "connected": bool(info.connected),
         "reachable": answer.reachable,
     }

@@ -197,6 +197,7 @@ async def test_so_do_answers_about_the_node(client: Client) -> None:
         ("/api/namespaces", "Namespaces"),
         ("/api/cluster/history", "ClusterHistory"),
         ("/api/queues", "Queues"),
+        ("/api/cluster/ports", "Ports"),
         ("/api/workers", "Workers"),
         ("/api/nothing", "Error"),
         ("/api/workflows/nobody", "Error"),

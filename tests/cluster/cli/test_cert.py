@@ -93,6 +93,21 @@ def test_a_host_that_is_none(directory: Path) -> None:
     assert not (directory / "n2.key").exists()
 
 
+@pytest.mark.parametrize(
+    ("host", "hint"),
+    [
+        ("münchen", "in DNS it is xn--mnchen-3ya; name that"),
+        ("node1.bücher.example", "in DNS it is node1.xn--bcher-kva.example; name that"),
+        ("straße.example", "name it as it stands in DNS, xn--..."),
+        ("mün chen", "neither a host name nor an address: name it as it stands in DNS"),
+        ("mün..chen", "neither a host name nor an address"),
+    ],
+)
+def test_a_host_beyond_ascii_is_told_its_name_in_dns(directory: Path, host: str, hint: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(hint)):
+        run("issue", directory, "n2", "--host", host)
+
+
 def test_the_commands_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In their order, as they stand; what it says "for every node" of is done for every node."""
     monkeypatch.chdir(tmp_path)

@@ -1,13 +1,21 @@
 """Exit statuses, which scripts rely on, of the real command."""
 
+import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import click
 import pytest
 from fake_api import serving
 
+from raftflow.cluster.cli.main import cli
+
 pytestmark = pytest.mark.slow
+
+
+GUIDE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
 def raftflow(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,5 +73,47 @@ def test_errors_of_the_server() -> None:
     with serving(lambda _: (404, {"error": "unknown workflow", "code": "NOT_FOUND"})) as fake:
         command = ("workflow", "show", "x", "--address", fake.address)
         plain, document = raftflow(*command), raftflow(*command, "-o", "json")
+        run_together = raftflow(*command, "-ojson")
     assert (plain.returncode, plain.stderr) == (1, "Error: unknown workflow\n")
     assert document.stderr == '{"error": "unknown workflow", "code": "NOT_FOUND"}\n'
+    assert run_together.stderr == document.stderr
+
+
+def test_other_errors_for_programs() -> None:
+    for arguments in (("--output", "json"), ("--output=json",), ("-o", "json")):
+        done = raftflow("log", "verify", "/", *arguments)
+        assert json.loads(done.stderr)["error"].startswith("/ holds no log")
+    assert raftflow("log", "verify", "/", "-o", "plain").stderr.startswith("Error: / holds no log")
+    done = raftflow("serve", "--lease", "soon", "-o", "json")
+    assert "'soon' is not" in json.loads(done.stderr)["error"]
+    assert done.returncode == 2
+
+
+def test_no_error_steers_a_terminal() -> None:
+    hostile = "a\x1b[2J\u202eb"
+    with serving(lambda _: (404, {"error": f"no run {hostile}"})) as fake:
+        address = ("--address", fake.address)
+        told = raftflow("workflow", "show", "x", *address), raftflow("workflow", hostile)
+        json_told = raftflow("workflow", "show", "x", *address, "-o", "json")
+    for done in (*told, raftflow("log", "verify", f"/{hostile}")):
+        assert {"\x1b", "\u202e"}.isdisjoint(done.stderr)
+        assert r"a\x1b[2J\u202eb" in done.stderr
+    assert {"\x1b", "\u202e"}.isdisjoint(json_told.stderr)
+    assert json.loads(json_told.stderr)["error"] == f"no run {hostile}"
+
+
+def test_the_guide_has_every_command() -> None:
+    def leaves(command: click.Command, path: str = "") -> list[str]:
+        if not isinstance(command, click.Group):
+            return [path]
+        own = [path] if command.invoke_without_command else []
+        below = [leaves(each, f"{path} {name}".strip()) for name, each in command.commands.items()]
+        return own + [name for names in below for name in names]
+
+    rows = GUIDE.read_text().partition("## Commands")[2].splitlines()
+    named = [
+        name
+        for row in rows
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1] if "|" in row else "")
+    ]
+    assert sorted(named) == sorted(leaves(cli)), "docs/cli.md: bring its table in line"

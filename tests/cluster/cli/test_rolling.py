@@ -92,7 +92,17 @@ def test_programs_get_what_it_took(log: Path) -> None:
         ({"lag": None}, (), "n2 does not answer"),
         ({"no_vote": "it is a learner"}, (), "n2 it is a learner"),
         ({"uptime_seconds": 1_000.0}, (), "n2 runs on: the command has not restarted it"),
-        ({"version": "0.3.0"}, ("--release", "0.4.0"), "n2 runs release 0.3.0, not 0.4.0"),
+        (
+            {"version": "0.3.0"},
+            ("--release", "0.5.0"),
+            "n2 ran 0.4.0, came back with 0.3.0, and not with 0.5.0: the command installs 0.3.0",
+        ),
+        ({}, ("--release", "0.5.0"), "n2 came back with 0.4.0, as before, and not with 0.5.0"),
+        (
+            {"version": None},
+            ("--release", "0.5.0"),
+            "n2 ran 0.4.0, came back with a release that it does not say",
+        ),
     ],
 )
 def test_the_rest_is_left_alone_when_one_does_not_come_back(
@@ -101,8 +111,38 @@ def test_the_rest_is_left_alone_when_one_does_not_come_back(
     result = restart(Cluster(log, after), "--timeout", "100ms", *arguments)
     assert result.exit_code != 0
     assert said in str(result.exception)
-    assert "left alone" in str(result.exception)
+    assert "None was restarted before it; left alone: n1, n3." in str(result.exception)
     assert log.read_text().splitlines() == ["n2 10.0.0.2"]
+
+
+def test_an_upgrade_that_was_broken_off_goes_on(log: Path) -> None:
+    """Some run the new release already: they are restarted once more, and nothing is refused."""
+
+    class Mixed(Cluster):
+        def __call__(self, call: Call) -> Reply:
+            status, found = super().__call__(call)
+            restarted = {line.split()[0] for line in self.log.read_text().splitlines()}
+            for row in found["nodes"]:
+                new = row["id"] in restarted or row["id"] == "n3"
+                row["version"] = "0.4.0" if new else "0.3.0"
+            return status, found
+
+    result = restart(Mixed(log), "--release", "0.4.0")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[0] == (
+        "n1, n2 run 0.3.0; n3 runs 0.4.0; each is to come back with 0.4.0"
+    )
+    assert len(log.read_text().splitlines()) == 3
+
+
+def test_what_was_done_before_it_stopped_is_said(log: Path) -> None:
+    command = "[ $NODE != n3 ] && " + SH
+    result = restart(Cluster(log), command=command)
+    assert str(result.exception) == (
+        "n3: the command ended with status 1. Restarted before it: n2 (0.4.0); left alone: n1."
+        " Once that is put right, run this command again: it restarts all nodes, those that were"
+        " restarted already, too"
+    )
 
 
 def test_a_node_that_does_not_say_how_old_it_is_has_another_release_or_time(

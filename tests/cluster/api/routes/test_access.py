@@ -167,6 +167,15 @@ async def test_what_was_done_is_in_the_audit_log(admin: Admin) -> None:
     newest = await admin.call("GET", "/api/audit?call=SignalWorkflow&outcome=OK&limit=1")
     assert [each["detail"] for each in newest["entries"]] == ["go"]
     assert (await admin.call("GET", "/api/audit?order=up"))["reason"] == "INVALID_FIELD"
+    for name, hint in (
+        ("terminateworkflow", "near it are TerminateWorkflow"),
+        ("MintTokken", "near it are MintToken"),
+        ("zzz", "there are EndSession"),
+        ("ListWorkflows", "changes nothing"),
+    ):
+        refused = await admin.call("GET", f"/api/audit?call={name}")
+        assert refused["reason"] == "INVALID_FIELD"
+        assert hint in refused["error"]
     for cursor in ("x", "9" * 19, "9" * 5_000):
         page = await admin.call("GET", f"/api/audit?cursor={cursor}")
         assert page["reason"] == "INVALID_FIELD", cursor
