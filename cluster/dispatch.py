@@ -27,6 +27,7 @@ from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.nonces import nonce_for
 from raftflow.cluster.progress import Progress
 from raftflow.cluster.replica import Replica
+from raftflow.cluster.workers import Workers
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch, EagerPoll, RecordHeartbeat, ReturnTask
 from raftflow.engine.describe import ActivityTask, DecisionTask, activity_task, decision_task
@@ -123,6 +124,7 @@ class Dispatch:
         self._announced_to: str | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._progress = Progress(forwarder.execute)
+        self.workers = Workers(node_id)
 
     def parked(self, kind: int) -> int:
         """How many polls of this kind wait here."""
@@ -241,6 +243,7 @@ class Dispatch:
         future: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
         self._parked[poll.poll_id] = _Parked(poll, future)
         self._added[poll.poll_id] = poll
+        self.workers.parked(poll)
         self._schedule_announcement()
         try:
             await asyncio.wait({future}, timeout=timeout_ms / 1_000)
@@ -292,6 +295,7 @@ class Dispatch:
         parked = self._parked.pop(poll_id, None)
         if parked is None:
             return
+        self.workers.left(parked.poll)
         if self._added.pop(poll_id, None) is None and not parked.future.done():
             self._withdrawn.append(poll_id)
             self._schedule_announcement()

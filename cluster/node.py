@@ -52,10 +52,13 @@ from raftflow.cluster.hosted.pool import ReplayPool
 from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.replica import Replica, ReplicaSettings
 from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
@@ -290,6 +293,16 @@ class Node:
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
         )
+        self.leader_facts = LeaderFacts(
+            consensus=self.consensus, node_id=config.node_id, leading=self.duties
+        )
+        self.refused = RefusedCalls(consensus=self.consensus, node_id=config.node_id)
+        self.pollers = Pollers(
+            consensus=self.consensus,
+            node_id=config.node_id,
+            workers=self.dispatch.workers,
+            leading=self.duties.standing,
+        )
 
     def _wire(self) -> None:
         consensus = self.consensus
@@ -325,6 +338,9 @@ class Node:
             forwarder=self.forwarder,
             reads=self.reads,
             dispatch=self.dispatch,
+            pollers=self.pollers,
+            leader_facts=self.leader_facts,
+            refused=self.refused,
             replica=self.replica,
             store=store,
             consensus=self.consensus,

@@ -80,6 +80,17 @@ class Caller:
         if permission is WORK and self.parent:
             raise ApiError("PERMISSION_DENIED", "a session takes no tasks: use a worker's token")
 
+    def operations(self) -> list[str]:
+        """The names of the calls that it may make: what a page offers it."""
+        return [name for name in sorted(OPERATIONS) if self._may(name)]
+
+    def _may(self, operation: str) -> bool:
+        try:
+            self.permit(operation)
+        except ApiError:
+            return False
+        return True
+
     def may_see_payloads(self) -> None:
         if not self.sees_payloads:
             raise ApiError("PERMISSION_DENIED", "this token does not see payloads")

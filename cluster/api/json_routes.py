@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, runs, steering, tasks
+from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks, why
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -36,6 +36,8 @@ PATHS: Mapping[str, Methods] = {
     "/api/activity-tasks": {"GET": tasks.POLL_ACTIVITY},
     "/api/activity-tasks/complete": {"POST": tasks.COMPLETE_ACTIVITY},
     "/api/activity-tasks/heartbeat": {"POST": tasks.HEARTBEAT},
+    "/api/queues": {"GET": queues.QUEUES},
+    "/api/workers": {"GET": queues.WORKERS},
     "/api/namespaces": {"GET": node.LIST_NAMESPACES, "POST": node.CREATE_NAMESPACE},
     "/api/tokens": {"GET": access.LIST, "POST": access.MINT},
     "/api/session": {
@@ -49,6 +51,8 @@ PATHS: Mapping[str, Methods] = {
     "/api/cluster": {"GET": node.CLUSTER},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
+    "/api/why/log": {"GET": why.LOG},
+    "/api/why/leader": {"GET": why.LEADER},
     "/api/openapi.json": {
         "GET": Route(
             name="DescribeApi",
@@ -78,6 +82,10 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
     },
     "/api/tokens": {"": {"DELETE": access.REVOKE}},
     "/api/cluster/nodes": {"": {"DELETE": node.REMOVE_NODE}},
+    "/api/why/run": {"": {"GET": why.RUN}},
+    "/api/why/task": {"": {"GET": why.TASK}},
+    "/api/why/queue": {"": {"GET": why.QUEUE}},
+    "/api/why/node": {"": {"GET": why.NODE}},
 }
 
 

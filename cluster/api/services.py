@@ -15,9 +15,12 @@ from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
 from raftflow.cluster.tls import Credentials
+from raftflow.cluster.work_facts import Wanted, Work
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
@@ -72,6 +75,12 @@ class Dispatch(Protocol):
     def return_task(self, namespace: str, workflow_id: str, token: str) -> None:
         """Queue a task again that could not be handed over."""
         ...
+
+
+class Pollers(Protocol):
+    """`cluster.pollers.Pollers`: queues and workers of the whole cluster."""
+
+    async def work(self, wanted: Wanted = ...) -> Work: ...
 
 
 class Replica(Protocol):
@@ -191,6 +200,9 @@ class NodeServices:
     forwarder: Forwarder
     reads: Reads
     dispatch: Dispatch
+    pollers: Pollers
+    leader_facts: LeaderFacts
+    refused: RefusedCalls
     replica: Replica
     store: Store
     consensus: Consensus

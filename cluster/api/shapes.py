@@ -20,6 +20,8 @@ from raftflow.cluster.api.schema import (
     ref,
 )
 from raftflow.cluster.api.status import TABLE
+from raftflow.cluster.api.why_view import WHY_SHAPES
+from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
 from raftflow.engine.commands import Role
 from raftflow.engine.limits import MAX_SEARCH_ATTRIBUTES
 from raftflow.engine.state import RunStatus, StepKind, StepStatus
@@ -40,6 +42,13 @@ _TOKEN = {
     "sees_payloads": FLAG,
     "created_at": TIME,
     "status": {"type": "string", "enum": ["good", "revoked", "expired", "over"]},
+}
+# Whether all nodes have told, and if not, who has not and why.
+_TOLD: dict[str, Schema] = {
+    "complete": FLAG,
+    "missing": array(TEXT),
+    "reasons": {"type": "object", "additionalProperties": TEXT},
+    "truncated": FLAG,
 }
 _TOKEN_TIMES = {"expires_at": TIME, "revoked_at": TIME, "parent": TEXT}
 
@@ -101,6 +110,7 @@ def _commands() -> dict[str, Schema]:
 
 SHAPES: Mapping[str, Schema] = {
     **_commands(),
+    **WHY_SHAPES,
     "SearchAttributes": {"type": "object", "additionalProperties": SCALAR, **_ATTRIBUTE_NAMES},
     "AttributeChanges": {
         "type": "object",
@@ -270,6 +280,7 @@ SHAPES: Mapping[str, Schema] = {
             "namespaces": array(TEXT),
             "sees_payloads": FLAG,
             "session": FLAG,
+            "operations": array(TEXT),
         },
         expires_at=TIME,
     ),
@@ -311,6 +322,34 @@ SHAPES: Mapping[str, Schema] = {
         code=TEXT,
         reason=TEXT,
         maybe_applied=FLAG,
+    ),
+    "Queues": _shape({"queues": array(ref("Queue")), **_TOLD}),
+    "Queue": _shape(
+        {
+            "name": TEXT,
+            "namespace": ID,
+            "kind": {"type": "string", "enum": [WORKFLOW, ACTIVITY]},
+            "queued": _OPTIONAL_COUNT,
+            "oldest_ms": _OPTIONAL_COUNT,
+            "leases": _OPTIONAL_COUNT,
+            "expired_total": _OPTIONAL_COUNT,
+            "pollers": array(ref("Poller")),
+        }
+    ),
+    "Poller": _shape(
+        {"node": TEXT, "worker": TEXT, "types": array(TEXT), "polls": COUNT, "since": TIME}
+    ),
+    "Workers": _shape({"workers": array(ref("Worker")), **_TOLD}),
+    "Worker": _shape(
+        {
+            "id": TEXT,
+            "node": TEXT,
+            "namespace": ID,
+            "queues": array(TEXT),
+            "polls": COUNT,
+            "leases": _OPTIONAL_COUNT,
+            "last_seen": nullable(TIME),
+        }
     ),
     "Cluster": _shape(
         {

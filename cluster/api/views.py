@@ -245,6 +245,7 @@ def caller(who: Caller, expires_ms: int, *, on: bool) -> dict[str, Any]:
         "namespaces": sorted(who.namespaces),
         "sees_payloads": who.sees_payloads,
         "session": bool(who.parent),
+        "operations": who.operations(),
     }
     if expires_ms:
         view["expires_at"] = timestamp(expires_ms)

@@ -19,6 +19,7 @@ from raftflow.cluster.cli.node import node
 from raftflow.cluster.cli.recover import force_recover
 from raftflow.cluster.cli.serve import serve
 from raftflow.cluster.cli.token import token
+from raftflow.cluster.cli.why import why
 from raftflow.cluster.cli.workflow import workflow
 from raftflow.cluster.config import ConfigError
 
@@ -41,7 +42,7 @@ def cli() -> None:
 
 for command in (
     *(serve, dev, workflow, namespace, token, audit, cluster, node, backup, force_recover, doctor),
-    *(history, log, cert),
+    *(history, log, cert, why),
 ):
     cli.add_command(command)
 

@@ -9,7 +9,7 @@ too much is harmless.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import structlog
@@ -22,18 +22,21 @@ from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.errors import Unavailable
 from raftflow.cluster.leader.foresight import tasks_after
 from raftflow.cluster.leader.grants import DutyTimes, Grants, Handing, grant_of
-from raftflow.cluster.leader.leases import Leases
+from raftflow.cluster.leader.leases import Holder, Leases
 from raftflow.cluster.leader.matching import Match, Matching, QueuedTask, TaskKey
 from raftflow.cluster.leader.outbox import Outbox
 from raftflow.cluster.leader.retention import Retention
 from raftflow.cluster.leader.returns import Network, Returns
+from raftflow.cluster.leader.standing import standing
 from raftflow.cluster.leader.timers import Timers
+from raftflow.cluster.leader_facts import LeaseFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.replica import Replica
 from raftflow.cluster.store import Store
 from raftflow.cluster.store.views import OpenTask
+from raftflow.cluster.work_facts import Leading, Wanted
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     Attributed,
@@ -119,6 +122,7 @@ class Duties:
         self._foreseen: set[TaskKey] = set()  # granted before they are queued; not yet applied
         self._term = 0  # the term we lead, 0 when we do not
         self._following = False  # the first entry of our term has been applied
+        self._settled = False  # what our predecessor left is known
         self._horizon_ms = 0  # timers due until then are in the heap, 0 before the first load
         self._office: asyncio.Task[None] | None = None
 
@@ -136,6 +140,7 @@ class Duties:
     def _leave(self) -> None:
         self._term = 0
         self._following = False
+        self._settled = False
         if self._office is not None:
             self._office.cancel()
             self._office = None
@@ -196,12 +201,17 @@ class Duties:
                 offers.pop((effect.run, effect.sequence), None)
                 now_ms = self._clock.now_ms()
                 self.leases.hold(
-                    effect.run, effect.sequence, effect.token, effect.duration_ms, now_ms
+                    effect.run,
+                    effect.sequence,
+                    effect.token,
+                    effect.duration_ms,
+                    now_ms,
+                    self._holder(effect),
                 )
             case DeliverTask():
                 self.returns.if_gone(effect)
             case DropLease():
-                self.leases.drop(effect.token)
+                self.leases.drop(effect.token, expired=effect.expired)
             case ArmTimer():
                 self._arm(TimerRow(effect.run, effect.kind, effect.sequence, effect.fire_at_ms))
             case DisarmTimer():
@@ -210,6 +220,18 @@ class Duties:
                 self.outbox.send(effect)
             case _:
                 pass
+
+    def _holder(self, effect: HoldLease) -> Holder | None:
+        """None when the same entry has ended the lease."""
+        run = self._replica.hot_run(effect.run)
+        if run is None:
+            return None
+        step = run.steps[effect.sequence - 1] if effect.sequence else None
+        task, queue = (step.task, step.task_queue) if step else (run.decision, run.task_queue)
+        if task.token != effect.token:
+            return None
+        key = (step is not None, effect.run.namespace, queue)
+        return Holder(key, task.worker_id, task.node)
 
     def _arm(self, row: TimerRow) -> None:
         if row.fire_at_ms <= self._horizon_ms:
@@ -220,6 +242,27 @@ class Duties:
         """How long the task has waited that came first; 0 when none waits, or we do not lead."""
         since_ms = self.matching.oldest_ms(activities=activities)
         return 0 if since_ms is None else max(0, self._clock.now_ms() - since_ms)
+
+    def standing(self, wanted: Wanted, most: int) -> Leading | None:
+        """What is queued and leased, of ``most`` queues; None when we do not lead."""
+        if not self._term:
+            return None
+        return standing(
+            self.matching,
+            self.leases,
+            wanted,
+            term=self._term,
+            settled=self._settled,
+            now_ms=self._clock.now_ms(),
+            most=most,
+        )
+
+    def lease_facts(self, token: str) -> LeaseFacts | None:
+        return self.leases.facts(token, self._clock.now_ms()) if self._term else None
+
+    def names_waiting(self, *, activities: bool, namespace: str, queue: str) -> Mapping[str, int]:
+        """How many tasks of a queue wait, by activity or workflow type."""
+        return self.matching.names((activities, namespace, queue))
 
     # ---- polls ----------------------------------------------------------------------------------
 
@@ -330,13 +373,17 @@ class Duties:
             now_ms = self._clock.now_ms()
             for row in page.tasks:
                 if row.leased:
-                    self.leases.hold(row.run, row.sequence, row.token, row.duration_ms, now_ms)
+                    holder = Holder(queued(row).queue_key, row.worker_id, row.node)
+                    self.leases.hold(
+                        row.run, row.sequence, row.token, row.duration_ms, now_ms, holder
+                    )
             self._grant(self.matching.offer(queued(row) for row in page.tasks if not row.leased))
             count += len(page.tasks)
             cursor = page.cursor
             if cursor is None:
                 break
         self.returns.leases_known()
+        self._settled = True
         log.info("duties_derived", term=self._term, tasks=count, leases=len(self.leases))
 
     async def _extend_horizon(self) -> None:

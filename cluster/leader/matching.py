@@ -79,6 +79,7 @@ class _Queue:
     """Of one in which neither tasks nor polls wait nothing is kept."""
 
     tasks: dict[str, _Line] = field(default_factory=dict)  # by name
+    order: dict[TaskKey, QueuedTask] = field(default_factory=dict)  # all of them, as they came
     polls: dict[str, dict[str, None]] = field(default_factory=dict)  # name -> poll ids, in order
 
 
@@ -104,6 +105,22 @@ class Matching:
     def oldest_ms(self, *, activities: bool) -> int | None:
         """Since when the one waits that came first."""
         return next((task.since_ms for _, _, task in self._tasks[activities].values()), None)
+
+    def queues(self) -> list[QueueKey]:
+        """Those in which tasks or polls wait."""
+        return list(self._queues)
+
+    def standing(self, key: QueueKey) -> tuple[int, int | None]:
+        """How many tasks wait in this queue, and since when the one that came first."""
+        queue = self._queues.get(key)
+        if queue is None or not queue.order:
+            return (0, None)
+        return (len(queue.order), next(iter(queue.order.values())).since_ms)
+
+    def names(self, key: QueueKey) -> dict[str, int]:
+        """How many tasks wait in this queue, by name."""
+        queue = self._queues.get(key)
+        return {} if queue is None else {n: line.waiting for n, line in queue.tasks.items()}
 
     def offer(self, tasks: Iterable[QueuedTask]) -> list[Match]:
         """Tasks are queued, all at once."""
@@ -189,6 +206,7 @@ class Matching:
         place = (task.priority, self._arrivals, task)
         self._tasks[task.sequence != 0][task.key] = place
         queue = self._queues.setdefault(task.queue_key, _Queue())
+        queue.order[task.key] = task
         line = queue.tasks.setdefault(task.name, _Line())
         line.waiting += 1
         heapq.heappush(line.heap, place)
@@ -198,6 +216,7 @@ class Matching:
         polls none is reached."""
         del self._tasks[task.sequence != 0][task.key]
         queue = self._queues[task.queue_key]
+        del queue.order[task.key]
         line = queue.tasks[task.name]
         line.waiting -= 1
         if not line.waiting:

@@ -136,6 +136,8 @@ def _decision(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        worker_id=task.worker_id,
+        node=task.node,
         since_ms=run.updated_ms,
     )
 
@@ -152,6 +154,8 @@ def _activity(row: tuple[Any, ...]) -> OpenTask:
         leased=task.state is TaskState.LEASED,
         token=task.token,
         duration_ms=task.duration_ms,
+        worker_id=task.worker_id,
+        node=task.node,
         priority=step.priority,
         since_ms=max(step.scheduled_ms, task.backoff_until_ms, task.leased_ms),
     )

@@ -99,6 +99,8 @@ class OpenTask:
     duration_ms: int
     priority: int = USUAL_PRIORITY
     since_ms: int = 0
+    worker_id: str = ""  # who has it, when it is leased
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

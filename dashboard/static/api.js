@@ -5,6 +5,20 @@ const READ_TIMEOUT_MS = 7000;
 // A node says at once how the cluster is, leader or not: silence means that it is paused or cut off.
 const STATUS_TIMEOUT_MS = 2000;
 const WRITE_TIMEOUT_MS = 12000;
+const DOWNLOAD_TIMEOUT_MS = 120000;
+
+const SINCE_0_5 = new Set([
+  "ListQueues",
+  "ListWorkers",
+  "TransferLeadership",
+  "SnapshotNode",
+  "WhyRun",
+  "WhyTask",
+  "WhyQueue",
+  "WhyNode",
+  "WhyLeader",
+  "WhyLog",
+]);
 
 export class ApiError extends Error {
   constructor(message, status, reason) {
@@ -27,6 +41,8 @@ export class Api {
     this.current = 0;
     this.namespace = "";
     this.token = "";
+    // What the caller may do, as the server says; null where it does not say.
+    this.operations = null;
   }
 
   // Trades a token for a session, whose cookie this page cannot read. A cluster that is still being
@@ -47,11 +63,22 @@ export class Api {
   }
 
   // Who the caller is; null where that is to be told first.
-  session() {
-    return this.get("/api/session").catch((error) => {
-      if (error.status === 401) return null;
-      throw error;
-    });
+  async session() {
+    try {
+      const session = await this.get("/api/session");
+      this.operations = session.operations ? new Set(session.operations) : null;
+      return session;
+    } catch (error) {
+      if (error.status !== 401) throw error;
+      this.operations = new Set();
+      return null;
+    }
+  }
+
+  // Whether to offer it. A node before 0.5 does not say, and has fewer calls: of those it has, the
+  // server refuses what may not be.
+  may(operation) {
+    return this.operations?.has(operation) ?? !SINCE_0_5.has(operation);
   }
 
   // A cookie goes to the host alone that it came from.
@@ -77,38 +104,79 @@ export class Api {
     return this.request("GET", path, query, READ_TIMEOUT_MS);
   }
 
+  // What this node knows itself. A session is good on the host alone that it was opened at.
+  async getAt(http, path) {
+    const url = `${new URL(this.base).protocol}//${http}${path}`;
+    return accepted(await this.send(url, "GET", AbortSignal.timeout(STATUS_TIMEOUT_MS)));
+  }
+
+  // The same way to the cluster, asking about another namespace.
+  within(namespace) {
+    return Object.create(this, { namespace: { value: namespace } });
+  }
+
   cluster() {
     return this.request("GET", "/api/cluster", {}, STATUS_TIMEOUT_MS);
   }
 
   // The same request id however often it is sent: no second effect on any node.
   post(path, body) {
-    const named = { ...body, request_id: requestId() };
-    return this.request("POST", path, {}, WRITE_TIMEOUT_MS, named);
+    return this.change("POST", path, { ...body, request_id: requestId() });
   }
 
-  async request(method, path, query, timeout, body) {
+  put(path, body) {
+    return this.change("PUT", path, { ...body, request_id: requestId() });
+  }
+
+  // What has the same effect once and twice needs no id.
+  change(method, path, body) {
+    return this.request(method, path, {}, WRITE_TIMEOUT_MS, body);
+  }
+
+  // An answer of this node that goes on until `signal` ends it.
+  async stream(base, path, signal) {
+    const answer = await this.send(`${base}${path}`, "GET", signal);
+    if (!answer.ok) throw await errorOf(answer);
+    return answer;
+  }
+
+  // This node is lost. Another call may have moved on meanwhile.
+  leave(base) {
+    if (this.base === base) this.current = (this.current + 1) % this.bases.length;
+  }
+
+  delete(path, query) {
+    const named = { ...query, request_id: requestId() };
+    return this.request("DELETE", path, named, WRITE_TIMEOUT_MS);
+  }
+
+  // The bytes of an answer, whole.
+  blob(path, query) {
+    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) => answer.blob());
+  }
+
+  async request(method, path, query, timeout, body, read = (answer) => answer.json()) {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
     const search = given.length ? `?${new URLSearchParams(given)}` : "";
     const problems = [];
     for (let tries = this.bases.length; tries > 0; tries -= 1) {
       const base = this.base;
       try {
-        const answer = await this.send(`${base}${path}${search}`, method, timeout, body);
-        if (answer.status !== 503) return await accepted(answer);
+        const limit = AbortSignal.timeout(timeout);
+        const answer = await this.send(`${base}${path}${search}`, method, limit, body);
+        if (answer.status !== 503) return await accepted(answer, read);
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
         if (error instanceof ApiError) throw error;
         const late = error.name === "TimeoutError";
         problems.push(`${host(base)}: ${late ? "no answer in time" : error.message}`);
       }
-      // Another call may have moved on meanwhile.
-      if (this.base === base) this.current = (this.current + 1) % this.bases.length;
+      this.leave(base);
     }
     throw new Unreachable(problems);
   }
 
-  send(url, method, timeout, body) {
+  send(url, method, signal, body) {
     const headers = {};
     if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
@@ -121,7 +189,7 @@ export class Api {
       body: body && JSON.stringify(body),
       cache: "no-store",
       credentials: this.token ? "omit" : "include",
-      signal: AbortSignal.timeout(timeout),
+      signal,
     });
   }
 }
@@ -130,9 +198,9 @@ export function workflowPath(id, ...rest) {
   return ["/api/workflows", encodeURIComponent(id), ...rest].join("/");
 }
 
-async function accepted(answer) {
+async function accepted(answer, read) {
   if (!answer.ok) throw await errorOf(answer);
-  return answer.json();
+  return read(answer);
 }
 
 async function errorOf(answer) {

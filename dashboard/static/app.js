@@ -1,70 +1,88 @@
-// The page: reads the route from the address, asks once a second, shows what came.
+// The shell: which view is shown, who is logged in, how the cluster is. Views get it as `shell`:
+//   api          the JSON API (api.js); api.may("StartWorkflow") says whether to offer that
+//   cluster      the newest document of /api/cluster, null before the first
+//   setQuery(q)  the address gets another query; the view hears of it by navigate()
+//   wake()       asks for everything again, now
+//   tell(text)   says what an action did, on the screen and to screen readers
 
-import { Api, ApiError, Unreachable } from "./api.js";
+import { Api, Unreachable } from "./api.js";
 import { ask } from "./dialogs.js";
-import { showNodes } from "./nodes.js";
-import { RunView } from "./run.js";
-import { RunsView, runLink } from "./runs.js";
+import { h, reconcile, setText } from "./dom.js";
+import { listenForKeys } from "./keys.js";
+import { Live } from "./live.js";
+import { link, parse } from "./routes.js";
+import { startWorkflow } from "./start.js";
+import { showSummary } from "./summary.js";
+import { themeButton } from "./theme.js";
+import { VIEWS } from "./views.js";
 
-const POLL_MS = 1000;
+const UPDATE_MS = 1000;
+const TOLD_MS = 6000;
 
 const api = new Api(new URL(".", location.href).href.replace(/\/$/, ""));
-const banner = document.getElementById("banner");
-const openBanner = document.getElementById("open");
-const who = document.getElementById("who");
+const part = (id) => document.getElementById(id);
+const shell = { api, cluster: null, setQuery, wake, tell };
+const live = new Live(api, { show: showCluster, trouble: (error) => note("cluster", error) });
+// Why the cluster, and why the view, cannot be shown; null where they can.
+const problems = { cluster: null, view: null };
+let route;
 let view;
-let asked = false;
 let tokenAsked = false;
+let allowed = "";
+let seenAt = "";
+let asked = false;
 let endPause = () => {};
+let untold;
 
-// #/?q=&status=&ns=&offset= is the list, #/run/<id>/<run id>?ns= one run; ids are percent-encoded.
-function route() {
-  const [path, search = ""] = location.hash.slice(1).split("?");
-  const query = Object.fromEntries(new URLSearchParams(search));
-  const [, noun, id, runId] = path.split("/");
-  if (noun !== "run" || !id) return { list: query, ns: query.ns ?? "" };
-  const ns = query.ns ?? "";
-  return { run: { id: decodeURIComponent(id), runId: decodeURIComponent(runId ?? ""), ns }, ns };
-}
-
-function showRoute() {
-  const { list, run, ns } = route();
-  api.namespace = ns;
-  if (list && view instanceof RunsView) {
-    // The search field keeps its focus: only what is listed changes.
-    view.filter = list;
+function showRoute({ again = false } = {}) {
+  const previous = route;
+  route = parse(location.hash);
+  const { View } = VIEWS[route.name] ?? VIEWS.cluster;
+  api.namespace = route.query.ns ?? "";
+  showNav();
+  if (!again && view instanceof View && samePath(previous, route) && view.navigate) {
+    view.navigate(route);
   } else {
-    view = run ? new RunView(api, run) : new RunsView(api, list, changeFilter);
-    document.getElementById("view").replaceChildren(view.element);
-    document.title = run ? `${run.id} · raftflow` : "raftflow";
+    view?.close?.();
+    view = new View(shell, route);
+    problems.view = null;
+    part("view").replaceChildren(view.element);
+    if (shell.cluster) view.showCluster?.(shell.cluster);
+    // Who follows a link goes on reading where it leads.
+    if (previous && !again) part("view").focus({ preventScroll: true });
+    if (previous && !again) window.scrollTo(0, 0);
   }
-  wake();
+  document.title = view.title ? `${view.title} · raftflow` : "raftflow";
+  askAgain();
 }
 
-function changeFilter(filter) {
-  const given = Object.entries(filter).filter(([, value]) => value);
-  // Replaced, not pushed: the back button leaves the list, not one letter of the search.
-  history.replaceState(null, "", given.length ? `#/?${new URLSearchParams(given)}` : "#/");
+function samePath(one, other) {
+  return one && link(one.name, one.path) === link(other.name, other.path);
+}
+
+function showNav() {
+  const here = VIEWS[route.name]?.within ?? route.name;
+  const offered = Object.keys(VIEWS).filter((name) => VIEWS[name].call && api.may(VIEWS[name].call));
+  const items = offered.map((name) => ({ name, current: name === here }));
+  reconcile(part("nav"), items, ({ name }) => name, ({ name, current }) =>
+    h("a", { href: link(name), "aria-current": current && "page" }, VIEWS[name].label),
+  );
+  part("start").hidden = !api.may("StartWorkflow");
+}
+
+// Replaced, not pushed: the back button leaves the list, not one letter of the search.
+function setQuery(query) {
+  history.replaceState(null, "", link(route.name, route.path, query));
   showRoute();
 }
 
-function startWorkflow() {
-  return ask({
-    title: "Start a workflow",
-    fields: [
-      { name: "type", label: "Type", required: true, value: "OrderSaga" },
-      { name: "workflow_id", label: "Id", hint: "made by the server when empty" },
-      { name: "task_queue", label: "Task queue", hint: "default" },
-      { name: "input", label: "Input", kind: "area" },
-    ],
-    action: "Start",
-    submit: async (values) => {
-      const given = Object.entries(values).filter(([, value]) => value !== "");
-      const started = await api.post("/api/workflows", Object.fromEntries(given));
-      location.hash = runLink(started, api.namespace);
-    },
-  });
+function tell(text) {
+  clearTimeout(untold);
+  part("told").textContent = text;
+  untold = setTimeout(() => part("told").replaceChildren(), TOLD_MS);
 }
+
+// ---- who calls ----------------------------------------------------------------------------------
 
 // Who declines is not asked again.
 function askForToken() {
@@ -83,12 +101,16 @@ function askForToken() {
   });
 }
 
-// Only a session can be ended. What the role does not allow the server refuses in its own words.
+// Only a session can be ended. What the role does not allow is not offered.
 async function showWho() {
   const session = await api.session().catch(() => null);
-  openBanner.hidden = session?.auth !== "off" || isLoopback(location.hostname);
-  who.hidden = !session?.session && !api.token;
-  if (session) who.textContent = `Log out (${session.role})`;
+  part("open").hidden = session?.auth !== "off" || isLoopback(location.hostname);
+  part("who").hidden = !session?.session && !api.token;
+  if (session) part("who").textContent = `Log out (${session.role})`;
+  const operations = JSON.stringify([...(api.operations ?? ["all"])]);
+  if (operations === allowed) return;
+  allowed = operations;
+  showRoute({ again: true });
 }
 
 function isLoopback(host) {
@@ -99,54 +121,67 @@ async function logOut() {
   await api.logOut().catch((error) => {
     if (error.status !== 401) throw error;
   });
-  who.hidden = true;
   tokenAsked = false;
+  await showWho();
   wake();
 }
 
-async function refresh() {
-  const shown = view;
-  const problems = [];
-  const note = (error) => problems.push(error);
-  await Promise.all([
-    api
-      .cluster()
-      .then((cluster) => {
-        api.learn(cluster.nodes);
-        showNodes(cluster, api.base);
-      })
-      .catch(note),
-    shown.update().catch((error) => shown === view && note(error)),
-  ]);
-  // One sentence: the node list failing says more than what failed after it.
-  const worst = problems.find((error) => error instanceof Unreachable) ?? problems[0];
-  banner.hidden = !worst;
-  if (worst && banner.textContent !== worst.message) banner.textContent = worst.message;
-  if (worst instanceof ApiError && worst.status === 401) {
-    who.hidden = true;
-    if (api.away) banner.textContent = `Its node is gone; go on at ${api.base}/`;
-    else if (!tokenAsked) askForToken();
-  }
+// ---- what is shown, each time it changes ----------------------------------------------------------
+
+function showCluster(cluster, base, streaming) {
+  const first = !shell.cluster;
+  shell.cluster = cluster;
+  api.learn(cluster.nodes);
+  showSummary(cluster, base, streaming);
+  view.showCluster?.(cluster);
+  note("cluster", null);
+  // Another node may be of another release, and allow less.
+  if (seenAt && seenAt !== base) showWho();
+  seenAt = base;
+  if (first) askAgain();
+}
+
+function note(subject, error) {
+  problems[subject] = error;
+  // One sentence: that no node answers says more than what failed after it.
+  const all = [problems.cluster, problems.view].filter(Boolean);
+  const worst = all.find((each) => each instanceof Unreachable) ?? all[0];
+  part("banner").hidden = !worst;
+  if (worst) setText(part("banner"), worst.message);
   document.body.classList.toggle("stale", worst instanceof Unreachable);
+  if (worst?.status !== 401) return;
+  part("who").hidden = true;
+  if (api.away) setText(part("banner"), `Its node is gone; go on at ${api.base}/`);
+  else if (!tokenAsked) askForToken();
+}
+
+// What is shown is asked for again, at once.
+function wake() {
+  live.wake();
+  askAgain();
 }
 
 // Ends the pause; while an answer is awaited, the next question follows at once.
-function wake() {
+function askAgain() {
   asked = true;
   endPause();
 }
 
-async function poll() {
+async function keepUpdated() {
   for (;;) {
+    const shown = view;
     asked = false;
-    if (!document.hidden) await refresh();
-    if (!asked) await pause();
+    if (!document.hidden) {
+      const problem = await shown.update().then(() => null, (error) => error);
+      if (shown === view) note("view", problem);
+    }
+    if (!asked) await pause(view.constructor.every ?? UPDATE_MS);
   }
 }
 
-function pause() {
+function pause(ms) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, POLL_MS);
+    const timer = setTimeout(resolve, ms);
     endPause = () => {
       clearTimeout(timer);
       resolve();
@@ -154,10 +189,15 @@ function pause() {
   });
 }
 
-window.addEventListener("hashchange", showRoute);
-document.addEventListener("visibilitychange", wake);
-document.getElementById("start").addEventListener("click", startWorkflow);
-who.addEventListener("click", logOut);
-showWho();
-showRoute();
-poll();
+window.addEventListener("hashchange", () => showRoute());
+document.addEventListener("visibilitychange", () => {
+  live.setVisible(!document.hidden);
+  askAgain();
+});
+part("start").addEventListener("click", () => startWorkflow(shell));
+part("who").addEventListener("click", logOut);
+themeButton(part("theme"));
+listenForKeys();
+await showWho();
+live.run();
+keepUpdated();

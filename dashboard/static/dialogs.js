@@ -1,5 +1,9 @@
 // Dialogs: start a workflow, send a signal, confirm what cannot be undone. Each resolves when the
 // server has answered, and shows the server's error without losing what was typed.
+//
+// A field: {name, label, kind?, value?, hint?, required?, help?}. `kind`: "area", "check", "secret",
+// "number" (whole, unless `step` says otherwise), "select" (with `options`, texts or {value, label}),
+// or a line of text, with `choices` to take one from.
 
 import { h } from "./dom.js";
 
@@ -37,29 +41,66 @@ export function ask({ title, text, fields = [], action, danger = false, submit }
         go.disabled = false;
       }
     });
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(done);
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+    dialog.addEventListener("close", () => resolve(done));
+    open(dialog);
   });
+}
+
+// Shows `content`; resolves when it is closed. `extra` buttons stand beside the one that closes it.
+export function showing({ title, content, extra = [] }) {
+  return new Promise((resolve) => {
+    const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
+    const dialog = h(
+      "dialog",
+      { "aria-label": title },
+      h("div", { class: "shown" }, h("h2", {}, title), content, h("footer", {}, extra, close)),
+    );
+    dialog.addEventListener("close", resolve);
+    open(dialog);
+  });
+}
+
+function open(dialog) {
+  // The focus goes back by itself to where it was.
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 function control(field) {
   const shared = { name: field.name, required: field.required, autocomplete: "off" };
-  let input;
-  if (field.kind === "area") {
-    input = h("textarea", { ...shared, rows: 6, spellcheck: "false" });
-  } else if (field.kind === "check") {
-    input = h("input", { ...shared, type: "checkbox", checked: field.value });
-    return h("label", { class: "inline" }, input, field.label);
-  } else {
-    const type = field.kind === "secret" ? "password" : "text";
-    input = h("input", { ...shared, type, placeholder: field.hint });
+  if (field.kind === "check") {
+    const box = h("input", { ...shared, type: "checkbox", checked: field.value });
+    return h("label", { class: "inline" }, box, field.label);
   }
-  input.value = field.value ?? "";
-  return h("label", {}, field.label, input);
+  const input = entry(field, shared);
+  input.value = field.value ?? input.value;
+  const help = field.help ? h("small", {}, field.help) : null;
+  return h("label", {}, field.label, input, help, choices(field));
+}
+
+// What may be meant is offered; anything else may be typed.
+function choices({ name, choices: values = [] }) {
+  return values.length ? h("datalist", { id: `${name}-choices` }, values.map(choice)) : null;
+}
+
+function choice(value) {
+  return h("option", { value });
+}
+
+function entry({ kind, hint, step = 1, options = [], choices: values = [] }, shared) {
+  if (kind === "area") return h("textarea", { ...shared, rows: 6, spellcheck: "false" });
+  if (kind === "select") {
+    return h(
+      "select",
+      shared,
+      options.map((each) => h("option", { value: each.value ?? each }, each.label ?? each)),
+    );
+  }
+  const type = { secret: "password", number: "number" }[kind] ?? "text";
+  const bounds = type === "number" ? { min: 0, step } : {};
+  const list = values.length ? `${shared.name}-choices` : undefined;
+  return h("input", { ...shared, ...bounds, type, list, placeholder: hint });
 }
 
 function values(form, fields) {

@@ -1,69 +1,75 @@
-// The nodes of the cluster: who leads, and how far each one is.
+// What a node is at present, in words and in health: good, calm, warn or bad.
 
-import { count, h, reconcile, roundDuration, setText } from "./dom.js";
-
-export function showNodes(cluster, answeredBy) {
-  const leader = cluster.leader ? `${cluster.leader} leads` : "no leader";
-  setText(
-    document.getElementById("summary"),
-    [
-      leader,
-      `term ${cluster.term}`,
-      cluster.pending_change,
-      `seen by ${cluster.node} at ${new URL(answeredBy).host}`,
-    ]
-      .filter(Boolean)
-      .join(" · "),
-  );
-  const nodes = cluster.nodes.map((node) => ({
-    ...node,
-    away: node.connected === false && node.id !== cluster.node,
-    last_contact_ms: node.last_contact_ms && Math.round(node.last_contact_ms / 1000) * 1000,
-  }));
-  reconcile(document.getElementById("nodes"), nodes, (node) => node.id, card);
+// What it does matters most; that it does not vote, if it only follows.
+export function stateOf(node, cluster) {
+  const away = node.connected === false && node.id !== cluster.node;
+  if (node.member === "removed") return { label: "removed", health: "calm" };
+  if (away) return { label: kindOf(node, "away"), health: "bad" };
+  if (node.role === "unknown") return { label: "no answer", health: "bad" };
+  if (node.role.toLowerCase() === "candidate") return { label: "candidate", health: "warn" };
+  if (node.member === "learner") return { label: "learner", health: "warn" };
+  if (node.member === "api") return { label: "api", health: "calm" };
+  const leads = node.role.toLowerCase() === "leader";
+  return { label: node.role.toLowerCase(), health: leads ? "good" : "calm" };
 }
 
-// What a node does matters most; that it does not vote, if it only follows.
-function roleOf(node) {
-  if (node.member === "removed") return "removed";
-  if (node.member === "api") return node.away ? "api, away" : "api";
-  if (node.away) return node.member === "learner" ? "learner, away" : "away";
-  return node.member === "learner" ? "learner" : node.role.toLowerCase();
+function kindOf({ member }, state) {
+  return member === "voter" || !member ? state : `${member}, ${state}`;
 }
 
-function card(node) {
-  const role = roleOf(node);
-  return h(
-    "article",
-    { class: `node ${role.replace(",", "")}` },
-    h(
-      "header",
-      {},
-      h("span", { class: "dot", "aria-hidden": "true" }),
-      h("strong", {}, node.id),
-      h("span", { class: "role" }, role),
-    ),
-    h(
-      "dl",
-      {},
-      fact("commit", count(node.commit_index)),
-      fact("term", count(node.term)),
-      fact("applied", count(node.applied_index)),
-      fact("lag", count(node.lag)),
-      fact("heard", heard(node)),
-      fact("version", node.version || "–"),
-      fact("level", count(node.feature_level)),
-      fact("disk", node.incarnation ? node.incarnation.slice(0, 8) : "–"),
-    ),
-    h("p", { class: "quiet address" }, node.http || ""),
-  );
+const DAY_S = 86_400;
+
+// From which value on a fact needs a look, and from which it is bad. What is not known is neither.
+const BOUNDS = {
+  lag: { warn: 100, bad: 1000 },
+  last_contact_ms: { warn: 1000, bad: 5000 },
+  fsync_ms: { warn: 20, bad: 100 },
+  loop_lag_ms: { warn: 50, bad: 250 },
+  clock_skew_ms: { warn: 250, bad: 1000 },
+};
+const DISK_LOW_BYTES = 2 ** 30;
+const CERTIFICATE_ENDS_S = 14 * DAY_S;
+
+// "warn", "bad", or undefined.
+export function lookOf(node, fact) {
+  const value = node[fact];
+  if (!Number.isFinite(value)) return undefined;
+  if (fact === "disk_free_bytes") return value < DISK_LOW_BYTES ? "bad" : undefined;
+  const { warn, bad } = BOUNDS[fact];
+  if (Math.abs(value) >= bad) return "bad";
+  return Math.abs(value) >= warn ? "warn" : undefined;
 }
 
-function heard({ last_contact_ms: ms }) {
-  if (ms === undefined || ms === null) return "–";
-  return ms < 1000 ? "now" : `${roundDuration(ms)} ago`;
+// What of a node asks for a look: [{name, text, health}], most pressing first.
+export function concerns(node) {
+  const violated = node.invariants?.violated;
+  const found = [
+    violated && { health: "bad", name: "invariants", text: `${violated} invariants do not hold` },
+    node.repair && { health: "bad", name: "repair", text: node.repair },
+    bad(node, "disk_free_bytes", "less than 1 GiB of disk free"),
+    node.no_vote && { health: "warn", name: "vote", text: `counts in no majority: ${node.no_vote}` },
+    bad(node, "lag", `${node.lag} entries are not applied yet`),
+    bad(node, "fsync_ms", `an fsync takes ${Math.round(node.fsync_ms)} ms`),
+    bad(node, "loop_lag_ms", `its loop is ${Math.round(node.loop_lag_ms)} ms late`),
+    bad(node, "clock_skew_ms", `its clock is ${node.clock_skew_ms} ms off`),
+    node.auth === "exposed" && {
+      health: "warn",
+      name: "auth",
+      text: "others reach it, and it asks nobody for a token",
+    },
+    ...Object.entries(node.certificates ?? {}).map(certificateConcern),
+  ];
+  return found.filter(Boolean);
 }
 
-function fact(name, value) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+function bad(node, name, text) {
+  return lookOf(node, name) === "bad" ? { health: "bad", name, text } : null;
+}
+
+function certificateConcern([use, left]) {
+  if (left > CERTIFICATE_ENDS_S) return null;
+  const name = `certificate ${use}`;
+  if (left <= 0) return { health: "bad", name, text: `its ${use} certificate is over` };
+  const days = Math.floor(left / DAY_S);
+  return { health: "warn", name, text: `its ${use} certificate ends in ${days} days` };
 }

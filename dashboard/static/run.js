@@ -1,254 +1,200 @@
-// One run: what it is, its steps over time, its signals, its history, and what can be done to it.
+// One run: what it is, why it is where it is, its steps over time, what is pending, its family, its
+// history, and what can be done to it.
 
+import { OPEN, RunActions } from "./actions.js";
 import { workflowPath } from "./api.js";
-import { ask } from "./dialogs.js";
-import { count, duration, h, localTime, payload, pill, reconcile, roundDuration } from "./dom.js";
+import { Attempts } from "./attempts.js";
+import { bdi, duration, h, localTime, payload, pill, reconcile, setText, table } from "./dom.js";
+import { factElement, has, pick } from "./facts.js";
+import { FamilyView } from "./family.js";
+import { HistoryView } from "./history.js";
+import { Pace } from "./pace.js";
+import { link } from "./routes.js";
 import { runLink } from "./runs.js";
-import { ticks, timeline } from "./timeline.js";
+import { timeline } from "./timeline.js";
+import { Weave } from "./weave.js";
+import { whyButton, WhyPanel } from "./why.js";
 
-const OPEN = new Set(["RUNNING", "WAITING", "PAUSED", "UNKNOWN"]);
-const HISTORY_SHOWN = 200;
+// A closed run changes no more, but may be deleted.
+const CLOSED_MS = 10_000;
+const WHY_MS = 3000;
+// A long history is read in pieces, and what is there already is shown.
+const READING_MS = 500;
 
 export class RunView {
-  constructor(api, { id, runId, ns }) {
-    this.api = api;
+  constructor(shell, { path: [id, runId = ""], query: { ns = "" } }) {
+    this.shell = shell;
+    this.api = shell.api;
+    this.tell = shell.tell;
     this.id = id;
     this.runId = runId;
     this.ns = ns;
     this.events = [];
-    this.expanded = new Set();
-    this.closed = false;
-    this.allEvents = false;
-    this.head = h("header", { class: "run-head" });
+    this.attempts = new Attempts();
+    this.asking = new Pace();
+    this.whyPace = new Pace(WHY_MS);
+    this.mayAskWhy = this.api.may("WhyRun");
+    this.why = new WhyPanel(this.api, { kind: "run", workflow_id: id, run_id: runId });
+    this.actions = new RunActions(this);
+    this.weave = new Weave(this);
+    this.history = new HistoryView();
+    this.family = new FamilyView(this.api, ns);
+    this.family.onTurn = () => this.family.update(this.run);
+    this.status = h("span", { role: "status" });
     this.facts = h("dl", { class: "facts" });
-    this.axis = h("div", { class: "axis", "aria-hidden": "true" });
-    this.steps = h("ol", { class: "steps" });
-    this.noSteps = h("p", { class: "quiet" }, "No step yet.");
+    this.pending = h("tbody");
+    this.pendingPart = part(
+      "Pending",
+      table("Pending", ["What", "Step", "Waits for", "Since", "Until", ""], this.pending, "pending"),
+    );
     this.signals = h("tbody");
-    this.noSignals = h("p", { class: "quiet" }, "No signal yet.");
-    this.eventRows = h("tbody");
-    this.historyTitle = h("summary", {}, "History");
-    this.moreEvents = h("button", { type: "button", class: "link", hidden: true }, "show all");
-    this.moreEvents.addEventListener("click", () => {
-      this.allEvents = true;
-      this.showHistory();
-    });
+    this.signalsPart = part(
+      "Signals",
+      table("Signals", ["Name", "Payload", "Received", "Taken by"], this.signals),
+    );
+    this.whyPart = part("Why?", this.why.element);
     this.loaded = h(
       "div",
       { hidden: true },
-      this.head,
+      h("header", { class: "run-head" }, h("h1", { class: "id" }, bdi(id)), this.status, this.actions.element),
       this.facts,
-      h("h3", {}, "Steps"),
-      h("div", { class: "timeline" }, this.steps, this.noSteps, this.axis),
-      h("h3", {}, "Signals"),
-      this.noSignals,
-      table(["Name", "Payload", "Taken by"], this.signals),
-      h(
-        "details",
-        { class: "history" },
-        this.historyTitle,
-        table(["#", "Time", "Event", "Details"], this.eventRows),
-        this.moreEvents,
-      ),
+      this.whyPart,
+      h("h2", {}, "Steps"),
+      this.weave.element,
+      this.pendingPart,
+      this.signalsPart,
+      this.family.element,
+      this.history.element,
     );
-    const back = h("a", { href: ns ? `#/?${new URLSearchParams({ ns })}` : "#/" }, "← All runs");
-    this.element = h("section", { "aria-label": "Run" }, h("p", {}, back), this.loaded);
+    this.gone = h("p", { class: "banner", role: "alert", hidden: true });
+    const back = h("a", { href: link("runs", [], { ns }) }, "← All runs");
+    this.element = h("section", { "aria-label": "Run", class: "run" }, h("p", {}, back), this.gone, this.loaded);
+  }
+
+  get title() {
+    return this.id;
   }
 
   async update() {
-    // A closed run never changes again.
-    if (this.closed) return;
-    const query = { run_id: this.runId };
-    const path = workflowPath(this.id);
-    const run = await this.api.get(path, query);
-    // Only what is new: histories are append-only.
-    while (this.events.length < run.history_length) {
-      const from = this.events.length + 1;
-      const page = await this.api.get(`${path}/history`, { ...query, from });
-      if (!page.events.length) break;
+    const key = this.run && OPEN.has(this.run.status) ? "open" : "closed";
+    this.asking.leastMs = this.run && key === "closed" ? CLOSED_MS : 0;
+    await this.asking.ask(key, () => this.refresh());
+    if (this.run && this.events.length < this.run.history_length) await this.readOn();
+    if (this.run) await Promise.all([this.family.update(this.run), this.askWhy()]);
+  }
+
+  // The run as it is now, on the screen and for whoever is about to do something to it.
+  async refresh() {
+    let run;
+    try {
+      run = await this.api.get(workflowPath(this.id), { run_id: this.runId });
+    } catch (error) {
+      if (error.reason === "WORKFLOW_NOT_FOUND" && this.run) this.showGone();
+      throw error;
+    }
+    // The address may name no run: then it is the newest, and stays that one.
+    this.runId = run.run_id;
+    this.why.subject.run_id = run.run_id;
+    this.run = run;
+    await this.readOn();
+    return run;
+  }
+
+  // Only what is new: histories are append-only.
+  async readOn() {
+    const { run, events } = this;
+    const until = performance.now() + READING_MS;
+    const path = workflowPath(this.id, "history");
+    while (events.length < run.history_length) {
+      const page = await this.api.get(path, { run_id: this.runId, from: events.length + 1 });
       // Two updates may overlap after an action: each event is taken once.
       for (const event of page.events) {
-        if (event.event_id === this.events.length + 1) this.events.push(event);
+        if (event.event_id === events.length + 1) events.push(event);
       }
+      if (!page.events.length || performance.now() > until) break;
     }
     this.show(run);
-    this.closed = !OPEN.has(run.status);
   }
 
   show(run) {
     this.loaded.hidden = false;
-    reconcile(this.head, [heading(run)], () => "head", (it) => this.headElement(it));
+    this.gone.hidden = true;
+    reconcile(this.status, [run.status], (status) => status, pill);
+    this.actions.show(run);
     reconcile(this.facts, facts(run, this.ns), (fact) => fact.name, factElement);
-    const { steps, length } = timeline(run, this.events, Date.now());
-    reconcile(this.steps, steps, sequenceOf, (step) => this.stepElement(step), stepMemo);
-    // Time goes on for every bar; what the steps say does not.
-    steps.forEach((step, index) => this.steps.children[index].place(step));
-    reconcile(this.axis, steps.length ? ticks(length) : [], (ms) => ms, (ms) => tick(ms, length));
-    this.noSteps.hidden = steps.length > 0;
+    this.attempts.watch(run.steps);
+    this.weave.show(timeline(run, this.events, Date.now()));
+    const pending = run.waiting_on ?? [];
+    reconcile(this.pending, pending, (wait) => wait.sequence, (wait) => this.pendingRow(wait));
+    this.pendingPart.hidden = !pending.length;
     reconcile(this.signals, run.signals.map(keyed), (signal) => signal.key, signalRow);
-    this.noSignals.hidden = run.signals.length > 0;
-    this.signals.parentElement.hidden = run.signals.length === 0;
-    this.showHistory();
+    this.signalsPart.hidden = !run.signals.length;
+    this.history.show(this.events, run.history_length);
   }
 
-  showHistory() {
-    this.historyTitle.textContent = `History · ${count(this.events.length)} events`;
-    const hidden = this.allEvents ? 0 : Math.max(0, this.events.length - HISTORY_SHOWN);
-    this.moreEvents.hidden = hidden === 0;
-    this.moreEvents.textContent = `show ${count(hidden)} earlier events`;
-    const shown = this.events.slice(hidden);
-    reconcile(this.eventRows, shown, (event) => event.event_id, eventRow, () => "");
+  // What is fine by itself needs no reason.
+  async askWhy() {
+    const { run } = this;
+    this.whyPart.hidden = !this.mayAskWhy || ["COMPLETED", "CONTINUED_AS_NEW"].includes(run.status);
+    if (this.whyPart.hidden) return;
+    const key = JSON.stringify([run.status, run.history_length, run.waiting_on]);
+    if (OPEN.has(run.status) || this.whyPace.key !== key) {
+      await this.whyPace.ask(key, () => this.why.update());
+    }
   }
 
-  headElement(run) {
-    const open = OPEN.has(run.status);
+  showEvents(sequence) {
+    this.history.showStep(sequence);
+  }
+
+  showGone() {
+    setText(this.gone, "This run has been deleted meanwhile. What stands below is the last that was seen of it.");
+    this.gone.hidden = false;
+    this.actions.element.hidden = true;
+  }
+
+  pendingRow({ kind, step_name: name, sequence, detail, since, until }) {
+    const what = sequence ? kind.toLowerCase() : "decision";
+    const about = sequence ? `step ${sequence}, ${name}` : "the decision";
+    const subject = { workflow_id: this.id, run_id: this.runId };
+    const question = sequence
+      ? whyButton(this.api, { kind: "task", step: sequence, ...subject }, about)
+      : whyButton(this.api, { kind: "run", ...subject }, about);
     return h(
-      "div",
+      "tr",
       {},
-      h("h2", { class: "id" }, run.workflow_id),
-      pill(run.status),
-      h(
-        "div",
-        { class: "actions" },
-        action("Signal", open, () => this.signal()),
-        run.status === "PAUSED"
-          ? action("Unpause", open, () => this.unpause())
-          : action("Pause", open, () => this.pause()),
-        action("Cancel", open, () => this.cancel()),
-        action("Terminate", open, () => this.terminate(), "danger"),
-      ),
+      h("td", {}, what),
+      h("td", {}, sequence ? [`${sequence} `, bdi(name)] : ""),
+      h("td", {}, bdi(detail)),
+      h("td", { class: "moment", title: since }, localTime(since)),
+      h("td", { class: "moment", title: until }, until ? localTime(until) : ""),
+      h("td", {}, this.mayAskWhy ? question : ""),
     );
   }
-
-  stepElement(step) {
-    const kind = step.kind.toLowerCase();
-    const name = step.step_name || step.signal_name || kind;
-    const bar = h("span", { class: `bar ${step.status.toLowerCase()} ${kind}` });
-    const work = h("span", { class: "work", hidden: step.attempt === undefined });
-    const track = h("span", { class: "track" }, bar, work);
-    const details = h(
-      "details",
-      { open: this.expanded.has(step.sequence) },
-      h(
-        "summary",
-        {},
-        h("span", { class: "step-name" }, h("b", {}, step.sequence), " ", name),
-        track,
-        h("span", { class: "step-state" }, stepState(step)),
-      ),
-      h("dl", { class: "facts" }, stepFacts(step, this.ns).map(factElement)),
-    );
-    details.addEventListener("toggle", () => {
-      if (details.open) this.expanded.add(step.sequence);
-      else this.expanded.delete(step.sequence);
-    });
-    const item = h("li", {}, details);
-    item.place = ({ from, to, attempt }) => {
-      place(bar, from, to);
-      if (attempt !== undefined) place(work, attempt, to);
-    };
-    return item;
-  }
-
-  signal() {
-    return this.act({
-      title: "Send a signal",
-      fields: [
-        { name: "name", label: "Name", required: true },
-        { name: "payload", label: "Payload", kind: "area" },
-      ],
-      action: "Send",
-      verb: "signal",
-    });
-  }
-
-  cancel() {
-    return this.act({
-      title: "Cancel this run?",
-      text: "Its code is told and may compensate first; otherwise it ends at once.",
-      fields: [
-        { name: "reason", label: "Reason" },
-        { name: "graceful", label: "Tell its code", kind: "check", value: true },
-      ],
-      action: "Cancel the run",
-      danger: true,
-      verb: "cancel",
-    });
-  }
-
-  pause() {
-    return this.act({
-      title: "Pause this run?",
-      text: "No decision is handed out until it goes on. Activities in flight end as they would.",
-      fields: [{ name: "reason", label: "Reason" }],
-      action: "Pause the run",
-      verb: "pause",
-    });
-  }
-
-  unpause() {
-    return this.act({
-      title: "Let this run go on?",
-      action: "Unpause the run",
-      verb: "unpause",
-    });
-  }
-
-  terminate() {
-    return this.act({
-      title: "Terminate this run?",
-      text: "It ends at once. Its code is not told and cannot compensate.",
-      fields: [{ name: "reason", label: "Reason" }],
-      action: "Terminate the run",
-      danger: true,
-      verb: "terminate",
-    });
-  }
-
-  async act({ verb, ...dialog }) {
-    const path = workflowPath(this.id, verb);
-    const submit = (body) => this.api.post(path, { ...body, run_id: this.runId || undefined });
-    if (await ask({ ...dialog, submit })) await this.update();
-  }
 }
 
-// What the head shows, so that it is built again only when that changes.
-function heading({ workflow_id, status }) {
-  return { workflow_id, status };
-}
-
-function sequenceOf(step) {
-  return step.sequence;
-}
-
-// What of a step can change while the run goes on.
-function stepMemo({ status, attempts, last_error, started_at, next_attempt_at, closing, run_id }) {
-  const event = closing?.event_id;
-  return JSON.stringify([status, attempts, last_error, started_at, next_attempt_at, event, run_id]);
+function part(title, content) {
+  return h("section", { "aria-label": title, hidden: true }, h("h2", {}, title), content);
 }
 
 function keyed(signal, index) {
-  return { ...signal, key: signal.event_id ?? index };
-}
-
-function action(label, enabled, onclick, kind) {
-  return h("button", { type: "button", class: kind, disabled: !enabled, onclick }, label);
+  return { ...signal, key: signal.event_id ?? `new ${index}` };
 }
 
 function facts(run, namespace) {
   const started = localTime(run.started_at);
   const took = duration(Date.parse(run.closed_at) - Date.parse(run.started_at));
   const time = run.closed_at ? `${started} – ${localTime(run.closed_at)} (${took})` : started;
-  const waiting = (run.waiting_on ?? []).map(waitingText).join(", ");
   const askedAt = run.cancel_requested_at;
   const asked = askedAt && `${localTime(askedAt)} ${run.cancel_reason}`;
-  const link = (runId) => runId && runLink({ ...run, run_id: runId }, namespace);
-  const { parent, continued_from_run_id: before, continued_to_run_id: after } = run;
+  const { parent } = run;
   return [
     { name: "type", text: run.workflow_type },
     { name: "run", text: run.run_id, mono: true },
+    { name: "namespace", text: namespace },
     { name: run.closed_at ? "time" : "started", text: time },
     { name: "queue", text: run.task_queue },
+    { name: "time limit", text: duration(run.execution_timeout_ms) },
     parent
       ? {
           name: "child of",
@@ -256,18 +202,18 @@ function facts(run, namespace) {
           href: runLink(parent, namespace),
         }
       : { name: "child of" },
-    { name: "continued from", text: before, href: link(before), mono: true },
-    { name: "continued to", text: after, href: link(after), mono: true },
-    { name: "waiting on", text: waiting },
     { name: "cancel asked", text: asked },
-    { name: run.status === "PAUSED" ? "reason" : "error", text: run.error, error: true },
+    { name: run.status === "PAUSED" ? "reason" : "error", text: errorText(run), error: true },
     { name: "attributes", text: plain(run.search_attributes), mono: true },
     { name: "memo", text: plain(run.memo), mono: true },
+    { name: "trace", text: run.traceparent, mono: true },
     { name: "input", holder: pick(run, "input"), field: "input" },
-    run.output === undefined && run.output_base64 === undefined
-      ? { name: "output" }
-      : { name: "output", holder: pick(run, "output"), field: "output" },
+    has(run, "output") ? { name: "output", holder: pick(run, "output"), field: "output" } : { name: "output" },
   ].filter((fact) => fact.text || fact.holder);
+}
+
+function errorText({ error, error_type: type }) {
+  return [type, error].filter(Boolean).join(": ");
 }
 
 // What an object of JSON says, empty when there is nothing in it.
@@ -275,117 +221,14 @@ function plain(object) {
   return Object.keys(object ?? {}).length ? JSON.stringify(object) : "";
 }
 
-function stepFacts(step, namespace) {
-  const opening = step.opening ?? {};
-  const closing = step.closing ?? {};
-  const all = [
-    { name: "kind", text: step.kind },
-    { name: "scheduled", text: localTime(step.scheduled_at) },
-    { name: "took", text: step.open ? "" : duration(step.took) },
-    { name: "waited", text: duration(step.waited) },
-    { name: "attempts", text: step.attempts ? String(step.attempts) : "" },
-    { name: "next attempt", text: step.next_attempt_at && localTime(step.next_attempt_at) },
-    { name: "worker", text: closing.worker_id ?? step.worker_id },
-    { name: "handed out by", text: closing.node ?? step.node },
-    { name: "queue", text: step.task_queue },
-    { name: "delay", text: duration(opening.delay_ms) },
-    { name: "signal", text: step.signal_name },
-    { name: "marker", text: step.marker },
-    step.kind === "CHILD" && {
-      name: "child",
-      text: `${step.workflow_type} ${step.workflow_id}`,
-      href: runLink(step, namespace),
-    },
-    { name: "parent closes", text: step.parent_close_policy },
-    has(opening, "data") && { name: "data", holder: pick(opening, "data"), field: "data" },
-    { name: "last error", text: step.open ? step.last_error : "", error: true },
-    { name: "error", text: [step.error_type, step.error].filter(Boolean).join(": "), error: true },
-    has(opening, "input") && { name: "input", holder: pick(opening, "input"), field: "input" },
-    step.kind !== "MARKER" &&
-      has(step, "output") && { name: "output", holder: pick(step, "output"), field: "output" },
-  ];
-  return all.filter((fact) => fact && (fact.text || fact.holder));
-}
-
-function factElement(fact) {
-  return h("div", {}, h("dt", {}, fact.name), h("dd", {}, factValue(fact)));
-}
-
-function factValue(fact) {
-  if (fact.holder) return payload(fact.holder, fact.field);
-  const look = fact.error ? "error" : fact.mono ? "mono" : null;
-  return fact.href
-    ? h("a", { class: look, href: fact.href }, fact.text)
-    : h("span", { class: look }, fact.text);
-}
-
-function stepState(step) {
-  const tries = step.attempts > 1 ? ` ×${step.attempts}` : "";
-  if (step.kind === "MARKER") return step.marker;
-  if (step.open) return `${openState(step)}${tries}`;
-  if (step.status === "COMPLETED") return `${duration(step.took)}${tries}`;
-  return `${step.status.toLowerCase()}${tries}`;
-}
-
-function openState(step) {
-  if (step.kind === "TIMER") return "sleeping";
-  if (step.kind === "SIGNAL") return "waiting";
-  if (step.kind === "CHILD") return step.run_id ? "open" : "starting";
-  if (step.next_attempt_at) return "retrying";
-  return step.started_at ? "running" : "queued";
-}
-
-function waitingText({ step_name: name, detail, until }) {
-  const due = until ? `until ${localTime(until)}` : "";
-  return [name, detail, due].filter(Boolean).join(" ");
-}
-
-function place(bar, from, to) {
-  bar.style.left = `${from * 100}%`;
-  bar.style.width = `${Math.max(to - from, 0) * 100}%`;
-}
-
-function tick(ms, length) {
-  const mark = h("span", {}, ms === 0 ? "0" : roundDuration(ms));
-  mark.style.left = `${(ms / length) * 100}%`;
-  return mark;
-}
-
-function has(holder, name) {
-  return holder[name] !== undefined || holder[`${name}_base64`] !== undefined;
-}
-
-function pick(holder, name) {
-  return { [name]: holder[name], [`${name}_base64`]: holder[`${name}_base64`] };
-}
-
 function signalRow(signal) {
-  const taken = signal.taken_by ? `step ${signal.taken_by}` : "not yet";
+  const taken = signal.taken_by ? `step ${signal.taken_by}` : "nobody yet";
   return h(
     "tr",
     {},
-    h("td", {}, signal.name),
+    h("td", {}, bdi(signal.name)),
     h("td", {}, payload(signal, "payload")),
+    h("td", { class: "moment", title: signal.received_at }, localTime(signal.received_at)),
     h("td", {}, taken),
   );
-}
-
-function eventRow({ event_id, time, type, ...rest }) {
-  const details = Object.entries(rest)
-    .filter(([, value]) => value !== "" && value !== 0 && value !== null)
-    .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : value}`)
-    .join("  ");
-  return h(
-    "tr",
-    {},
-    h("td", { class: "number" }, event_id),
-    h("td", { class: "mono" }, time),
-    h("td", {}, type),
-    h("td", { class: "details" }, details.length > 600 ? `${details.slice(0, 600)}…` : details),
-  );
-}
-
-function table(columns, body) {
-  const head = columns.map((name) => h("th", { scope: "col" }, name));
-  return h("table", {}, h("thead", {}, h("tr", {}, head)), body);
 }

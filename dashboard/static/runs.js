@@ -1,155 +1,302 @@
-// The list of runs: filter by status, search, page by page.
+// The list of runs: counted by status, filtered, searched, page by page.
 
-import { count, duration, h, localTime, pill, reconcile, setText } from "./dom.js";
+import { bdi, count, duration, h, localTime, pill, reconcile, setText } from "./dom.js";
+import { Pace } from "./pace.js";
+import { link } from "./routes.js";
 
 const PAGE_SIZE = 50;
 const SEARCH_PAUSE_MS = 250;
+const COUNTS_MS = 2000;
+// What is open comes first: that is what somebody looks for.
 const STATUSES = [
   "RUNNING",
   "WAITING",
-  "COMPLETED",
-  "FAILED",
-  "TERMINATED",
-  "CANCELLED",
-  "TIMED_OUT",
-  "CONTINUED_AS_NEW",
   "PAUSED",
   "UNKNOWN",
+  "COMPLETED",
+  "FAILED",
+  "TIMED_OUT",
+  "TERMINATED",
+  "CANCELLED",
+  "CONTINUED_AS_NEW",
 ];
+const COLUMNS = ["Workflow", "Type", "Status", "Started", "Took", "Events"];
+const ATTRIBUTE = "attr.";
 
 export class RunsView {
-  constructor(api, filter, changeFilter) {
-    this.api = api;
-    this.filter = filter;
+  constructor(shell, { query }) {
+    this.shell = shell;
+    this.api = shell.api;
+    // The cursors of the pages before this one, "" for the first.
+    this.trail = [];
+    this.listing = new Pace();
+    this.counting = new Pace(COUNTS_MS);
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Status" });
+    this.attributes = h("div", { class: "chips", role: "group", "aria-label": "Attributes" });
     this.body = h("tbody");
-    this.note = h("p", { class: "quiet", "aria-live": "polite" });
-    this.newer = h("button", { type: "button", onclick: () => this.turn(-1) }, "Newer");
-    this.older = h("button", { type: "button", onclick: () => this.turn(1) }, "Older");
-    this.changeFilter = changeFilter;
+    this.body.addEventListener("keydown", walkRows);
+    this.note = h("p", { class: "quiet", role: "status" });
+    this.newest = h("button", { type: "button", onclick: () => this.turn("") }, "Newest");
+    this.newer = h("button", { type: "button", onclick: () => this.back() }, "Newer");
+    this.older = h("button", { type: "button", onclick: () => this.forth() }, "Older");
     this.element = h(
       "section",
-      { "aria-label": "Runs" },
-      this.toolbar(),
+      { "aria-label": "Runs", class: "runs-view" },
+      this.toolbar(query),
+      this.chips,
+      this.attributes,
       h(
         "div",
         { class: "scroll" },
         h(
           "table",
           { class: "runs" },
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["Workflow", "Type", "Status", "Started", "Took", "Events"].map((name) =>
-                h("th", { scope: "col" }, name),
-              ),
-            ),
-          ),
+          h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
           this.body,
         ),
       ),
-      h("footer", { class: "pager" }, this.note, this.newer, this.older),
+      h("footer", { class: "pager" }, this.note, this.newest, this.newer, this.older),
     );
+    this.navigate({ query });
   }
 
-  get offset() {
-    return Number(this.filter.offset) || 0;
+  get title() {
+    return "Runs";
   }
 
-  toolbar() {
-    const search = h("input", {
-      type: "search",
-      placeholder: "Search id or type",
-      "aria-label": "Search id or type",
-      value: this.filter.q,
-      maxlength: 200,
-    });
-    let pause;
-    search.addEventListener("input", () => {
-      clearTimeout(pause);
-      pause = setTimeout(() => this.change({ q: search.value }), SEARCH_PAUSE_MS);
-    });
-    const status = h(
-      "select",
-      { "aria-label": "Status" },
-      h("option", { value: "" }, "Any status"),
-      STATUSES.map((each) => h("option", { value: each }, each)),
-    );
-    status.value = this.filter.status ?? "";
-    status.addEventListener("change", () => this.change({ status: status.value }));
-    const namespace = h("input", {
-      type: "text",
-      placeholder: "default",
-      "aria-label": "Namespace",
-      value: this.filter.ns,
-      title: "Namespace",
-    });
-    namespace.addEventListener("change", () => this.change({ ns: namespace.value.trim() }));
+  // What is typed stays, and the focus: only what is listed changes.
+  navigate({ query }) {
+    this.filter = query;
+    this.showChips();
+    this.showAttributes();
+  }
+
+  toolbar(filter) {
+    const field = (name, label, kind = "text") => {
+      const properties = { type: kind, "aria-label": label, placeholder: label, maxlength: 200 };
+      const input = h("input", properties);
+      input.value = filter[name] ?? "";
+      // Typed on, it waits for the end of the word; the search shows what it finds meanwhile.
+      let pause;
+      input.addEventListener("input", () => {
+        clearTimeout(pause);
+        pause = setTimeout(() => this.change({ [name]: input.value.trim() }), SEARCH_PAUSE_MS);
+      });
+      return input;
+    };
     return h(
       "header",
       { class: "toolbar" },
-      h("h2", {}, "Runs"),
-      search,
-      status,
-      h("label", { class: "inline" }, "Namespace", namespace),
+      h("h1", {}, "Runs"),
+      field("q", "Search id or type", "search"),
+      field("type", "Type"),
+      field("task_queue", "Queue"),
+      this.attributeForm(),
+      field("ns", "Namespace: default"),
     );
   }
 
-  change(changes) {
-    this.changeFilter({ ...this.filter, offset: "", ...changes });
+  // Name and value become a filter of their own; there may be several.
+  attributeForm() {
+    const input = h("input", {
+      type: "text",
+      "aria-label": "Attribute, as name=value",
+      placeholder: "Attribute: name=value",
+      maxlength: 1000,
+    });
+    const form = h("form", { class: "attribute" }, input);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const wanted = attributeOf(input.value);
+      input.setCustomValidity(wanted ? "" : "Write it as name=value");
+      if (!form.reportValidity()) return;
+      input.value = "";
+      this.change({ [ATTRIBUTE + wanted.name]: wanted.value });
+    });
+    input.addEventListener("input", () => input.setCustomValidity(""));
+    return form;
   }
 
-  turn(pages) {
-    const offset = offsetAfter(this.offset, this.body.children.length, pages);
-    this.changeFilter({ ...this.filter, offset: offset ? String(offset) : "" });
+  change(changes) {
+    this.trail = [];
+    this.shell.setQuery({ ...this.filter, cursor: "", ...changes });
+  }
+
+  toggleStatus(status) {
+    const wanted = new Set(statusesOf(this.filter));
+    if (!wanted.delete(status)) wanted.add(status);
+    this.change({ status: STATUSES.filter((each) => wanted.has(each)).join(",") });
+  }
+
+  turn(cursor) {
+    if (!cursor) this.trail = [];
+    this.shell.setQuery({ ...this.filter, cursor });
+  }
+
+  back() {
+    this.turn(this.trail.pop() ?? "");
+  }
+
+  forth() {
+    this.trail.push(this.filter.cursor ?? "");
+    this.turn(this.nextCursor);
   }
 
   async update() {
-    const { q, status } = this.filter;
-    const page = await this.api.get("/api/workflows", {
-      q,
-      status,
-      limit: PAGE_SIZE,
-      offset: this.offset || undefined,
-    });
-    const ns = this.filter.ns;
+    await Promise.all([this.updateList(), this.updateCounts()]);
+  }
+
+  async updateList() {
+    const filter = this.filter;
+    const { ns, ...query } = filter;
+    const key = JSON.stringify(filter);
+    const page = await this.listing.ask(key, () =>
+      this.api.get("/api/workflows", { ...query, limit: PAGE_SIZE }),
+    );
+    // Another filter was chosen meanwhile: its own answer is under way.
+    if (!page || filter !== this.filter) return;
     reconcile(this.body, page.workflows, (run) => run.run_id, (run) => row(run, ns));
-    const first = this.offset + 1;
-    const last = this.offset + page.workflows.length;
-    const total = `${count(page.total)}${page.total_exact === false ? "+" : ""}`;
-    setText(this.note, page.workflows.length ? `${first}–${last} of ${total}` : this.emptyNote());
-    this.newer.disabled = this.offset === 0;
+    this.shell.types = [...new Set(page.workflows.map((run) => run.workflow_type))].sort();
+    this.nextCursor = page.next_cursor;
+    setText(this.note, this.pageNote(page));
+    this.newest.disabled = this.newer.disabled = !filter.cursor;
     this.older.disabled = !page.next_cursor || !page.workflows.length;
   }
 
-  emptyNote() {
-    const filtered = this.filter.q || this.filter.status || this.offset;
-    return filtered ? "No run matches." : "Nothing has been started yet.";
+  async updateCounts() {
+    const filter = this.filter;
+    const query = countable(filter);
+    // Other filters are not counted by: numbers that belong to more than is listed would mislead.
+    if (!query || this.uncounted) return this.showCounts(null);
+    const key = JSON.stringify([query, filter.ns]);
+    const counts = await this.counting
+      .ask(key, () => this.api.get("/api/workflows/counts", query))
+      .catch((error) => {
+        // An older node takes `counts` for the id of a run, and has none.
+        if (error.status !== 404) throw error;
+        this.uncounted = true;
+        return null;
+      });
+    if (counts !== undefined && filter === this.filter) this.showCounts(counts);
+  }
+
+  showCounts(counts) {
+    this.counts = counts;
+    this.showChips();
+  }
+
+  showChips() {
+    const { counts, filter } = this;
+    const wanted = statusesOf(filter);
+    const inexact = counts && !counts.exact ? "+" : "";
+    const number = (value) => (counts ? `${count(value)}${inexact}` : "");
+    const chips = [
+      { status: "", label: "all", pressed: !wanted.length, number: number(counts?.total) },
+      ...STATUSES.map((status) => ({
+        status,
+        label: status.toLowerCase().replaceAll("_", " "),
+        pressed: wanted.includes(status),
+        number: number(counts?.by_status[status] ?? 0),
+      })),
+    ];
+    reconcile(this.chips, chips, (chip) => chip.status, (chip) => this.chip(chip), () => "");
+    chips.forEach((chip, at) => this.chips.children[at].show(chip));
+  }
+
+  // Changed in place: the numbers move, the focus stays.
+  chip({ status, label }) {
+    const figure = h("span", { class: "figure" });
+    const look = status.toLowerCase().replaceAll("_", "-");
+    const button = h("button", { type: "button", class: `chip ${look}` }, label, " ", figure);
+    button.addEventListener("click", () =>
+      status ? this.toggleStatus(status) : this.change({ status: "" }),
+    );
+    button.show = ({ pressed, number }) => {
+      button.setAttribute("aria-pressed", pressed);
+      button.classList.toggle("none", number === "0");
+      button.classList.toggle("some", number !== "0" && number !== "");
+      setText(figure, number);
+    };
+    return button;
+  }
+
+  showAttributes() {
+    const wanted = Object.entries(this.filter).filter(([name]) => name.startsWith(ATTRIBUTE));
+    reconcile(this.attributes, wanted, ([name]) => name, ([name, value]) => {
+      const text = `${name.slice(ATTRIBUTE.length)} = ${value}`;
+      return h(
+        "button",
+        {
+          type: "button",
+          class: "chip removable",
+          "aria-label": `no longer only ${text}`,
+          onclick: () => this.change({ [name]: "" }),
+        },
+        bdi(text),
+        " ×",
+      );
+    });
+    this.attributes.hidden = !wanted.length;
+  }
+
+  pageNote({ workflows, total, total_exact: exact }) {
+    const { cursor, ns: _, ...filters } = this.filter;
+    if (!workflows.length) {
+      if (cursor) return "Nothing older.";
+      const filtered = Object.values(filters).some(Boolean);
+      return filtered ? "No run matches." : "Nothing has been started yet.";
+    }
+    const runs = `${count(total)}${exact === false ? "+" : ""} runs`;
+    const page = this.trail.length + 1;
+    return cursor ? `page ${this.trail.length ? count(page) : "further back"} of ${runs}` : runs;
   }
 }
 
-// A page with large memos ends early: the next one begins after what was shown.
-export function offsetAfter(offset, shown, pages) {
-  return Math.max(0, offset + (pages > 0 ? shown : -PAGE_SIZE));
+export function statusesOf(filter) {
+  return (filter.status ?? "").split(",").filter(Boolean);
+}
+
+// What of a filter the counts know; null when there is more to it.
+export function countable({ q, type, ns: _ns, status: _status, cursor: _cursor, ...rest }) {
+  return Object.values(rest).some(Boolean) ? null : { q, type };
+}
+
+export function attributeOf(text) {
+  const [, name, value] = /^\s*([^=]*[^=\s])\s*=\s*(.*?)\s*$/.exec(text) ?? [];
+  return name && value ? { name, value } : null;
 }
 
 export function runLink(run, namespace) {
-  const query = namespace ? `?${new URLSearchParams({ ns: namespace })}` : "";
-  return `#/run/${encodeURIComponent(run.workflow_id)}/${encodeURIComponent(run.run_id)}${query}`;
+  return link("run", [run.workflow_id, run.run_id], { ns: namespace });
 }
 
 function row(run, namespace) {
   const took = run.closed_at ? duration(Date.parse(run.closed_at) - Date.parse(run.started_at)) : "";
+  const attributes = Object.entries(run.search_attributes ?? {});
   return h(
     "tr",
     {},
-    h("td", {}, h("a", { class: "id", href: runLink(run, namespace) }, run.workflow_id)),
-    h("td", {}, run.workflow_type),
+    h(
+      "td",
+      {},
+      h("a", { class: "id", href: runLink(run, namespace) }, bdi(run.workflow_id)),
+      attributes.length
+        ? h("span", { class: "tags" }, attributes.map(([name, value]) => bdi(`${name}=${value}`)))
+        : null,
+    ),
+    h("td", {}, bdi(run.workflow_type)),
     h("td", {}, pill(run.status)),
-    h("td", { title: run.started_at }, localTime(run.started_at)),
+    h("td", { class: "moment", title: run.started_at }, localTime(run.started_at)),
     h("td", { class: "number" }, took),
     h("td", { class: "number" }, count(run.history_length)),
   );
+}
+
+// Up and down go from run to run.
+function walkRows(event) {
+  const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  const link = step && event.target.closest("tr")?.[step]?.querySelector("a");
+  if (!link) return;
+  event.preventDefault();
+  link.focus();
 }

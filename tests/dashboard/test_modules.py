@@ -1,4 +1,4 @@
-"""Runs page.test.mjs with node, beside copies of the page's modules."""
+"""Runs the .test.mjs files with node, beside copies of the page's modules."""
 
 import os
 import shutil
@@ -23,14 +23,16 @@ def echo(call: Call) -> Reply:
 def test_the_parts_that_need_no_browser(tmp_path: Path) -> None:
     node = need("node")
     shutil.copytree(static_dir(), tmp_path, dirs_exist_ok=True)
-    shutil.copy(Path(__file__).with_name("page.test.mjs"), tmp_path)
+    tests = sorted(Path(__file__).parent.glob("*.test.mjs"))
+    for test in tests:
+        shutil.copy(test, tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     with socket.socket() as probe, serving(echo) as alive:
         # Bound and never listening: connections are refused.
         probe.bind(("127.0.0.1", 0))
         dead = f"127.0.0.1:{probe.getsockname()[1]}"
         done = subprocess.run(
-            [node, "--test", "page.test.mjs"],
+            [node, "--test", *[test.name for test in tests]],
             cwd=tmp_path,
             env=os.environ | {"NODES": f"{dead} {alive.address}"},
             capture_output=True,

@@ -36,7 +36,10 @@ from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.pollers import EVERYTHING
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -49,6 +52,15 @@ from raftflow.cluster.store.views import (
     RunSummary,
 )
 from raftflow.cluster.tls import api_credentials
+from raftflow.cluster.work_facts import (
+    ACTIVITY,
+    ANY_TYPE,
+    WORKFLOW,
+    Leading,
+    Poller,
+    Wanted,
+    Work,
+)
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     FEATURE_LEVEL,
@@ -96,6 +108,9 @@ class SingleNode:
     silence_s: float | None = 0.0
     members: dict[str, Any] = field(default_factory=dict)
     post_closed: bool = False
+    leading: Leading | None = None
+    lease: LeaseFacts | None = None
+    # what /api/queues is told of what is queued
     nonces: Any = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -202,6 +217,31 @@ class SingleNode:
         if run.decision.token == token:
             return decision_task(run, self.harness.limits)
         return activity_task(run, run.steps[parts.number - 1])
+
+    async def work(self, wanted: Wanted = EVERYTHING) -> Work:
+        self.check()
+        polls = [
+            Poller(
+                node="n1",
+                namespace=parked.poll.namespace,
+                kind=ACTIVITY if parked.kind == "activity" else WORKFLOW,
+                queue=parked.poll.task_queue,
+                worker=parked.poll.worker_id,
+                types=parked.poll.names or (ANY_TYPE,),
+                polls=1,
+                since_ms=START_MS,
+                seen_ms=START_MS,
+            )
+            for parked in self.parked
+            if wanted.takes(parked.poll.namespace, parked.poll.task_queue)
+        ]
+        return Work(pollers=tuple(polls), leading=self.leading)
+
+    def lease_facts(self, token: str) -> LeaseFacts | None:
+        return self.lease
+
+    def names_waiting(self, *, activities: bool, namespace: str, queue: str) -> Mapping[str, int]:
+        return {}
 
     async def park(self, kind: str, poll: Poll, timeout_ms: int) -> Sequence[Any]:
         """Hand out what there is when something is there; all of it, up to what is wanted."""
@@ -501,6 +541,9 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         forwarder=node,
         reads=node,
         dispatch=node,
+        pollers=node,
+        leader_facts=LeaderFacts(consensus=node, node_id="n1", leading=node),
+        refused=RefusedCalls(consensus=node, node_id="n1"),
         replica=node,
         store=node,
         consensus=node,

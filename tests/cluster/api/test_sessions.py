@@ -14,6 +14,7 @@ from single_node import Served, config_for, serve
 from token_kinds import id_of, mint, revoke
 
 from raftflow.cluster.api.auth import Tokens
+from raftflow.cluster.api.permissions import OPERATIONS, WORK
 from raftflow.cluster.api.sessions import cookie
 from raftflow.cluster.api.status import ApiError
 from raftflow.engine.commands import RegisterTypes, Role
@@ -60,6 +61,10 @@ async def test_a_page_logs_in_works_and_logs_out(client: Client, guarded: Served
     who = (await client.get("/api/session", Cookie=session)).json
     assert (who["actor"], who["role"], who["session"]) == ("file:root", "admin", True)
     assert "expires_at" in who
+    # Everything but work, which no page does.
+    assert set(OPERATIONS) - set(who["operations"]) == {
+        name for name, permission in OPERATIONS.items() if permission is WORK
+    }
     body = {"type": "Order", "workflow_id": "w"}
     started = await client.post("/api/workflows", body, Cookie=session, **own(client))
     assert started.status == 201
@@ -80,6 +85,8 @@ async def test_it_has_the_rights_of_its_token_and_ends_with_it(
     session = await log_in(client, token)
     who = (await client.get("/api/session", Cookie=session)).json
     assert (who["actor"], who["role"], who["sees_payloads"]) == (id_of(token), "viewer", False)
+    assert {"ListWorkflows", "DescribeCluster"} < set(who["operations"])
+    assert not {"StartWorkflow", "AddNode", "MintToken"} & set(who["operations"])
     assert (await client.get("/api/workflows", Cookie=session)).status == 200
     refused = await client.post("/api/workflows", {"type": "A"}, Cookie=session, **own(client))
     assert refused.status == 403

@@ -12,6 +12,7 @@ from raftflow.cluster.store import OpenTask, duties
 from raftflow.engine.commands import CreateNamespace, ForgetRequests, StartTimer, TimerKind
 from raftflow.engine.effects import SendMessage
 from raftflow.engine.ids import RunKey
+from raftflow.engine.limits import USUAL_PRIORITY
 from raftflow.engine.state import TimerRow
 
 
@@ -42,11 +43,22 @@ async def test_open_tasks_page_by_page(rig: Rig) -> None:
     lease, decision = run.steps[1].task, other.decision
     queued, out = ("default", False, "", 0), ("default", True)
     scheduled_ms = run.steps[0].scheduled_ms
+    decided = (
+        decision.token,
+        9_000,
+        USUAL_PRIORITY,
+        other.updated_ms,
+        decision.worker_id,
+        decision.node,
+    )
+    leased = (lease.token, 5_000, USUAL_PRIORITY, lease.leased_ms, lease.worker_id, lease.node)
+    assert lease.worker_id
+    assert lease.node
     expected = [
         OpenTask(first.key, 0, 0, "Order", *queued, since_ms=first.updated_ms),
-        OpenTask(other.key, 0, 0, "Order", *out, decision.token, 9_000, since_ms=other.updated_ms),
+        OpenTask(other.key, 0, 0, "Order", *out, *decided),
         OpenTask(run.key, 1, 1, "reserve", *queued, since_ms=scheduled_ms),
-        OpenTask(run.key, 2, 1, "charge", *out, lease.token, 5_000, since_ms=lease.leased_ms),
+        OpenTask(run.key, 2, 1, "charge", *out, *leased),
     ]
     assert lease.leased_ms >= scheduled_ms > 0
     for limit in (1, 2, 3, 100):

@@ -25,10 +25,13 @@ from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.invariant_checks import InvariantChecks
 from raftflow.cluster.leader.duties import Duties
 from raftflow.cluster.leader.grants import DutyTimes
+from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
+from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.steward import Steward
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
@@ -318,6 +321,21 @@ class FlowNode(SimNode):
             forwarder=self.forwarder,
             reads=self.reads,
             dispatch=self.dispatch,
+            pollers=Pollers(
+                consensus=self.consensus,  # type: ignore[arg-type]
+                node_id=self.name,
+                workers=self.dispatch.workers,
+                leading=self.duties.standing,
+            ),
+            leader_facts=LeaderFacts(
+                consensus=self.consensus,  # type: ignore[arg-type]
+                node_id=self.name,
+                leading=self.duties,
+            ),
+            refused=RefusedCalls(
+                consensus=self.consensus,  # type: ignore[arg-type]
+                node_id=self.name,
+            ),
             replica=self.replica,  # type: ignore[arg-type]
             store=self.store,
             consensus=self.consensus,  # type: ignore[arg-type]

@@ -1,0 +1,67 @@
+"""How the queues stand, as the leader's indexes know it: for the pages and for `why`."""
+
+from __future__ import annotations
+
+from raftflow.cluster.leader.leases import Leases
+from raftflow.cluster.leader.matching import Matching, QueueKey
+from raftflow.cluster.work_facts import (
+    ACTIVITY,
+    WORKFLOW,
+    Holding,
+    Leading,
+    QueueFacts,
+    Wanted,
+)
+
+
+def standing(
+    matching: Matching,
+    leases: Leases,
+    wanted: Wanted,
+    *,
+    term: int,
+    settled: bool,
+    now_ms: int,
+    most: int,
+) -> Leading:
+    """Of ``most`` queues; those in which something waits first. The work goes with the number of
+    queues, whatever there is in them."""
+    known = dict.fromkeys([*matching.queues(), *leases.queues()])
+    keys = [key for key in known if wanted.takes(key[1], key[2])]
+    shown = keys[:most]
+    return Leading(
+        term=term,
+        settled=settled,
+        queues=tuple(_facts(matching, leases, key, now_ms) for key in shown),
+        holdings=tuple(each for key in shown for each in _holdings(leases, key)),
+        truncated=len(keys) > len(shown),
+    )
+
+
+def _facts(matching: Matching, leases: Leases, key: QueueKey, now_ms: int) -> QueueFacts:
+    activity, namespace, queue = key
+    queued, since_ms = matching.standing(key)
+    return QueueFacts(
+        namespace=namespace,
+        kind=ACTIVITY if activity else WORKFLOW,
+        queue=queue,
+        queued=queued,
+        oldest_ms=None if since_ms is None else max(0, now_ms - since_ms),
+        leases=sum(leases.holders(key).values()),
+        expired=leases.expired(key),
+    )
+
+
+def _holdings(leases: Leases, key: QueueKey) -> list[Holding]:
+    activity, namespace, queue = key
+    return [
+        Holding(
+            namespace=namespace,
+            kind=ACTIVITY if activity else WORKFLOW,
+            queue=queue,
+            worker=holder.worker,
+            node=holder.node,
+            leases=count,
+        )
+        for holder, count in leases.holders(key).items()
+    ]

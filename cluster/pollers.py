@@ -1,0 +1,116 @@
+"""Queues and workers of the whole cluster: the node that is asked asks the others.
+
+Every node says which polls are parked on it, and whichever leads what is queued and leased. Nobody
+is waited for: who does not answer in time, or is of a release before 0.5, is named as missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
+from typing import Any, Protocol
+
+from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.shared import Shared
+from raftflow.cluster.work_facts import Leading, NodeFacts, Wanted, Work
+from raftflow.cluster.workers import Workers
+
+METHOD = "pollers"
+EVERYTHING = Wanted()
+# What one node tells at most, so that neither end is busy for long.
+MOST_TOLD = 1_000
+_ANSWER_MS = 300
+# Pages ask every few seconds, and there may be many: within this time they share one answer.
+_FRESH_S = 0.2
+
+
+class Channel(Protocol):
+    def register(self, method: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None: ...
+
+    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
+
+
+class Consensus(Protocol):
+    @property
+    def channel(self) -> Channel: ...
+
+    def peers(self) -> Mapping[str, Any]: ...
+
+
+class Pollers:
+    """``leading``: what the leader adds, None on any other node."""
+
+    def __init__(
+        self,
+        *,
+        consensus: Consensus,
+        node_id: str,
+        workers: Workers,
+        leading: Callable[[Wanted, int], Leading | None],
+    ) -> None:
+        self._consensus = consensus
+        self._node_id = node_id
+        self._workers = workers
+        self._leading = leading
+        self._shared: Shared[Wanted, Work] = Shared(self._ask_all, fresh_s=_FRESH_S)
+        consensus.channel.register(METHOD, self._on_asked)
+
+    async def work(self, wanted: Wanted = EVERYTHING) -> Work:
+        """What all nodes say together, a fifth of a second old at most."""
+        return await self._shared.get(wanted)
+
+    def own(self, wanted: Wanted) -> NodeFacts:
+        told = list(islice(self._workers.pollers(wanted), MOST_TOLD + 1))
+        return NodeFacts(
+            pollers=tuple(told[:MOST_TOLD]),
+            truncated=len(told) > MOST_TOLD,
+            leading=self._leading(wanted, MOST_TOLD),
+        )
+
+    async def _on_asked(self, _peer: str, payload: bytes) -> bytes:
+        try:
+            wanted = Wanted.decode(payload)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise PeerError("BAD_REQUEST", f"{METHOD}: {error}") from None
+        return self.own(wanted).encode()
+
+    async def _ask_all(self, wanted: Wanted) -> Work:
+        peers = [peer for peer in self._consensus.peers() if peer != self._node_id]
+        payload = wanted.encode()
+        answers = await asyncio.gather(*(self._ask(peer, payload) for peer in peers))
+        # After the others have answered: no older than what they say.
+        found = {self._node_id: self.own(wanted)}
+        missing: dict[str, str] = {}
+        for peer, answer in zip(peers, answers, strict=True):
+            if isinstance(answer, NodeFacts):
+                found[peer] = answer
+            else:
+                missing[peer] = answer
+        # Two may believe that they lead; the one of the later term is right.
+        leaders = [each.leading for each in found.values() if each.leading is not None]
+        leading = max(leaders, key=lambda each: each.term, default=None)
+        return Work(
+            pollers=tuple(poller for peer in sorted(found) for poller in found[peer].pollers),
+            leading=leading,
+            missing=missing,
+            truncated=any(each.truncated for each in found.values())
+            or (leading is not None and leading.truncated),
+        )
+
+    async def _ask(self, peer: str, payload: bytes) -> NodeFacts | str:
+        """What it says, or why it says nothing."""
+        try:
+            answer = await self._consensus.channel.call(
+                peer, METHOD, payload, timeout_ms=_ANSWER_MS
+            )
+            return NodeFacts.decode(answer)
+        except PeerUnavailable:
+            return "not connected"
+        except PeerTimeout:
+            return f"no answer within {_ANSWER_MS} ms"
+        except PeerError as error:
+            old = error.code == "UNKNOWN_METHOD"
+            return "of a release before 0.5, which does not tell" if old else error.text
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return "its answer cannot be read"

@@ -1,0 +1,257 @@
+"""Why nobody takes a task that is queued."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from raftflow.cluster.refused_calls import RefusedCall
+from raftflow.cluster.why.causes import Cause
+from raftflow.cluster.why.model import Fact, Link, Moment, Severity
+from raftflow.cluster.why.refused import link_of_refused
+from raftflow.cluster.why.words import at, count, names, quoted
+from raftflow.cluster.work_facts import ACTIVITY, ANY_TYPE, Holding, Poller, QueueFacts, Work
+
+# A worker that finishes one task and asks for the next is away for no longer.
+_BETWEEN_POLLS_MS = 10_000
+# A task that is offered goes out within a few heartbeats of the leader.
+_AT_ONCE_MS = 3_000
+_POLLS = frozenset({"PollTask", "PollWorkflowTask", "WorkerStream", "RegisterWorkflowTypes"})
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Tasks of one name that wait in one queue. ``work`` is of this queue, ``around`` of all that
+    the asker may see."""
+
+    kind: str
+    namespace: str
+    queue: str
+    name: str
+    waited_ms: int
+    now_ms: int
+    work: Work
+    around: Work
+    refused: tuple[RefusedCall, ...] = ()
+
+    @property
+    def what(self) -> str:
+        return f"{'activity' if self.kind == ACTIVITY else 'workflow type'} {quoted(self.name)}"
+
+    @property
+    def here(self) -> list[Poller]:
+        """Who polls this very queue, or did lately."""
+        return [each for each in self.work.pollers if self._is_here(each)]
+
+    @property
+    def able(self) -> list[Poller]:
+        return [each for each in self.here if _takes(each, self.name)]
+
+    @property
+    def holdings(self) -> list[Holding]:
+        leading = self.work.leading
+        return [] if leading is None else [h for h in leading.holdings if self._is_here(h)]
+
+    @property
+    def queue_facts(self) -> QueueFacts | None:
+        leading = self.work.leading
+        found = () if leading is None else leading.queues
+        return next((each for each in found if self._is_here(each)), None)
+
+    def _is_here(self, each: Poller | Holding | QueueFacts) -> bool:
+        place = (self.kind, self.namespace, self.queue)
+        return (each.kind, each.namespace, each.queue) == place
+
+
+def links_of_wait(wait: Wait) -> tuple[Link, ...]:
+    """The first link says who polls, or that nobody does; what follows is why."""
+    able = wait.able
+    gone_ms = wait.now_ms - _BETWEEN_POLLS_MS
+    waiting = [each for each in able if each.polls]
+    busy = [each for each in wait.holdings if _may_take(each, able)]
+    if waiting:
+        return (_polled(wait, waiting),)
+    if busy:
+        return (_busy(wait, busy),)
+    if any(each.seen_ms > gone_ms for each in able):
+        return (_polled(wait, able),)
+    other_names = [each for each in wait.here if each not in able]
+    if other_names and not able:
+        return (_lacks_name(wait, other_names),)
+    return (_nobody(wait, able), *_elsewhere(wait))
+
+
+def _polled(wait: Wait, able: Sequence[Poller]) -> Link:
+    """It is about to be handed out; if it has waited for long, something else is wrong."""
+    leading = wait.work.leading
+    slow = wait.waited_ms > _AT_ONCE_MS
+    then = ""
+    if slow:
+        then = "look who leads and whether its log moves: `raftflow why leader`, `raftflow why log`"
+    if leading is not None and not leading.settled:
+        then = "wait a moment: the leader is new, and still reads what its predecessor left"
+    return Link(
+        cause=Cause.POLLED,
+        severity=Severity.PROBLEM if slow and leading is not None else Severity.WAITING,
+        says=f"Workers poll queue {quoted(wait.queue)} for {wait.what}"
+        f" ({_workers(able)}): it is handed out at once.",
+        evidence={**_place(wait), "pollers": _shown(able), **_gaps(wait)},
+        next=then,
+    )
+
+
+def _busy(wait: Wait, busy: Sequence[Holding]) -> Link:
+    held = sum(each.leases for each in busy)
+    ahead = wait.queue_facts
+    queued = 0 if ahead is None else ahead.queued
+    who = [f"{quoted(each.worker)} has {count(each.leases, 'task')}" for each in busy]
+    return Link(
+        cause=Cause.WORKERS_BUSY,
+        severity=Severity.WAITING,
+        says=f"All workers of queue {quoted(wait.queue)} are at work: {names(who)},"
+        f" and {count(queued, 'task waits', 'tasks wait')}.",
+        evidence={
+            **_place(wait),
+            "queued": queued,
+            "leases": held,
+            "workers": tuple(
+                {"worker": each.worker, "node": each.node, "leases": each.leases}
+                for each in busy[:_SHOWN]
+            ),
+            **_gaps(wait),
+        },
+        next=f"start more workers for queue {quoted(wait.queue)}, give each more room"
+        " (concurrency), or wait",
+    )
+
+
+def _lacks_name(wait: Wait, others: Sequence[Poller]) -> Link:
+    taken = sorted({name for each in others for name in each.types})
+    return Link(
+        cause=Cause.POLLER_LACKS_NAME,
+        severity=Severity.PROBLEM,
+        says=f"The workers that poll queue {quoted(wait.queue)} ({_workers(others)}) do not know"
+        f" {wait.what}; they take {names(map(quoted, taken))}.",
+        evidence={**_place(wait), "pollers": _shown(others), "known": tuple(taken), **_gaps(wait)},
+        next=f"start a worker for queue {quoted(wait.queue)} whose code has {wait.what}: a newer"
+        " release of it, or one with that name registered",
+    )
+
+
+def _nobody(wait: Wait, gone: Sequence[Poller]) -> Link:
+    """``gone``: who did poll for it, and has not come back."""
+    kind = "activities" if wait.kind == ACTIVITY else "workflow tasks"
+    others = sorted(
+        {
+            p.queue
+            for p in wait.around.pollers
+            if (p.kind, p.namespace) == (wait.kind, wait.namespace)
+        }
+        - {wait.queue}
+    )
+    last = max(gone, key=lambda each: each.seen_ms, default=None)
+    says = f"No worker polls queue {quoted(wait.queue)} for {wait.what}"
+    if last is not None:
+        says += f"; {quoted(last.worker)} was the last one, {at(last.seen_ms, wait.now_ms)}"
+    elif others:
+        says += f"; workers poll for {kind} on {names(map(quoted, others))}"
+    else:
+        says += f", and nobody polls for {kind} in namespace {quoted(wait.namespace)}"
+    evidence: dict[str, Fact] = {**_place(wait), "queues_polled": tuple(others[:_SHOWN])}
+    if last is not None:
+        evidence |= {"last_worker": last.worker, "last_seen": Moment(last.seen_ms)}
+    return Link(
+        cause=Cause.NO_POLLER,
+        severity=Severity.PROBLEM,
+        says=says + ".",
+        evidence={**evidence, **_gaps(wait)},
+        next=f"start a worker with {wait.what} that polls queue {quoted(wait.queue)} in namespace"
+        f" {quoted(wait.namespace)}",
+    )
+
+
+def _elsewhere(wait: Wait) -> tuple[Link, ...]:
+    """Who would take it polls at another place, or is turned away where it polls."""
+    able = [p for p in wait.around.pollers if p.kind == wait.kind and _takes(p, wait.name)]
+    named = [each for each in able if each.types != (ANY_TYPE,)]
+    near = [each for each in able if each.namespace == wait.namespace and each.polls]
+    if near:
+        queues = sorted({each.queue for each in near})
+        return (
+            Link(
+                cause=Cause.POLLER_OTHER_QUEUE,
+                severity=Severity.PROBLEM,
+                says=f"The workers that take {wait.what} poll {_queues(queues)},"
+                f" not {quoted(wait.queue)}.",
+                evidence={**_place(wait), "pollers": _shown(near), "their_queues": tuple(queues)},
+                next=f"let them poll queue {quoted(wait.queue)} as well, or have the workflow ask"
+                f" for {names(map(quoted, queues))}",
+            ),
+        )
+    turned_away = [each for each in wait.refused if each.operation in _POLLS]
+    if turned_away:
+        return (link_of_refused(turned_away[0], wait.now_ms),)
+    far = [each for each in named or able if each.namespace != wait.namespace and each.polls]
+    if not far:
+        return ()
+    where = sorted({each.namespace for each in far})
+    return (
+        Link(
+            cause=Cause.POLLER_OTHER_NAMESPACE,
+            severity=Severity.PROBLEM,
+            says=f"Workers that take {wait.what} poll in"
+            f" {'namespace' if len(where) == 1 else 'namespaces'} {names(map(quoted, where))} only,"
+            f" and this task is in {quoted(wait.namespace)}.",
+            evidence={**_place(wait), "pollers": _shown(far), "their_namespaces": tuple(where)},
+            next=f"start a worker in namespace {quoted(wait.namespace)} (`namespace=` of the"
+            " worker, X-Workflowd-Namespace, or a token of that namespace)",
+        ),
+    )
+
+
+def _takes(poller: Poller, name: str) -> bool:
+    return ANY_TYPE in poller.types or name in poller.types
+
+
+def _may_take(holding: Holding, able: Sequence[Poller]) -> bool:
+    """A worker that is at work and has not polled within memory may take it, too."""
+    return not able or any(each.worker == holding.worker for each in able)
+
+
+def _workers(pollers: Sequence[Poller]) -> str:
+    return names(quoted(each) for each in dict.fromkeys(poller.worker for poller in pollers))
+
+
+def _queues(queues: Sequence[str]) -> str:
+    return f"{'queue' if len(queues) == 1 else 'queues'} {names(map(quoted, queues))}"
+
+
+def _place(wait: Wait) -> dict[str, Fact]:
+    return {
+        "queue": wait.queue,
+        "namespace": wait.namespace,
+        "kind": wait.kind,
+        "name": wait.name,
+        "waited_ms": wait.waited_ms,
+    }
+
+
+def _shown(pollers: Sequence[Poller]) -> Fact:
+    return tuple(
+        {
+            "worker": each.worker,
+            "node": each.node,
+            "namespace": each.namespace,
+            "queue": each.queue,
+            "types": each.types[:_SHOWN],
+            "polls": each.polls,
+            "last_seen": Moment(each.seen_ms),
+        }
+        for each in pollers[:_SHOWN]
+    )
+
+
+def _gaps(wait: Wait) -> dict[str, Fact]:
+    """Who was not heard: there may be polls on those nodes."""
+    return {"not_heard": dict(wait.work.missing)} if wait.work.missing else {}

@@ -1,0 +1,179 @@
+// "Why?": the chain from what is seen to the cause to act on. Each link has its evidence, the last
+// one the next step. Any view asks with a subject: {kind: "run", workflow_id, run_id}, {kind: "task",
+// workflow_id, run_id, step}, {kind: "queue", name, namespace}, {kind: "node", id}, {kind: "log"},
+// {kind: "leader"}.
+
+import { bdi, count, h, localTime, reconcile, roundDuration, setText } from "./dom.js";
+
+const AGAIN_MS = 3000;
+const SEVERITIES = { problem: "problem", waiting: "waits", ok: "in order" };
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+
+export function whyPath({ kind, workflow_id: id, name, id: node }) {
+  const segments = { run: [id], task: [id], queue: [name], node: [node], log: [], leader: [] };
+  return ["/api/why", kind, ...segments[kind].map(encodeURIComponent)].join("/");
+}
+
+export function whyQuery({ run_id: runId, step }) {
+  return { step, run_id: runId };
+}
+
+// The answer in place: update() asks again and changes what changed.
+export class WhyPanel {
+  constructor(api, subject) {
+    this.api = subject.namespace === undefined ? api : api.within(subject.namespace);
+    this.subject = subject;
+    this.answer = h("p", { class: "answer", role: "status" }, "Asking…");
+    this.chain = h("ol", { class: "chain" });
+    this.seen = h("p", { class: "quiet seen" });
+    this.element = h("div", { class: "why" }, this.answer, this.chain, this.seen);
+  }
+
+  async update() {
+    let found;
+    try {
+      found = await this.api.get(whyPath(this.subject), whyQuery(this.subject));
+    } catch (error) {
+      // What was found out before stays in sight, with its time.
+      setText(this.answer, refusalOf(error));
+      return;
+    }
+    this.show(found);
+  }
+
+  show({ answer, links, seen_by: node, applied_index: index }) {
+    setText(this.answer, answer);
+    // A cause may come twice in a chain: a child that waits for a child of its own.
+    const rows = links.map(({ cause }, at) => `${at} ${cause}`);
+    reconcile(this.chain, rows, (row) => row, () => new LinkRow().element, () => "");
+    links.forEach((link, at) => this.chain.children[at].show(link, at === links.length - 1));
+    const time = localTime(new Date().toISOString());
+    setText(this.seen, `as ${node} saw it at ${time}, entry ${count(index)}`);
+  }
+}
+
+function refusalOf(error) {
+  if (error.reason !== "ROUTE_NOT_FOUND") return error.message;
+  return "This node is of a release that cannot tell why. Open the page from an upgraded one.";
+}
+
+// One link. Built once and then changed in place, so that its figures move and the focus does not.
+class LinkRow {
+  constructor() {
+    this.severity = h("span", { class: "severity" });
+    this.says = h("span", { class: "says" });
+    this.cause = h("code", { class: "cause" });
+    this.evidence = h("dl", { class: "evidence" });
+    this.next = h("div", { class: "next" });
+    this.element = h(
+      "li",
+      {},
+      h("p", {}, this.severity, " ", this.says, " ", this.cause),
+      this.evidence,
+      this.next,
+    );
+    this.element.show = (link, last) => this.show(link, last);
+  }
+
+  show(link, last) {
+    this.element.className = `${link.severity}${last ? " last" : ""}`;
+    setText(this.severity, SEVERITIES[link.severity] ?? link.severity);
+    setText(this.says, link.says);
+    setText(this.cause, link.cause);
+    reconcile(this.evidence, facts(link.evidence), ([name]) => name, factElement);
+    reconcile(this.next, link.next ? [link.next] : [], (text) => text, nextElement);
+  }
+}
+
+// The evidence as names and texts; nothing is left out but what is empty. A list of facts that have
+// names themselves is one text for each.
+export function facts(evidence) {
+  return Object.entries(evidence ?? {})
+    .filter(([, value]) => value !== null && value !== "" && !isEmpty(value))
+    .map(([name, value]) => [label(name), factTexts(name, value)]);
+}
+
+function isEmpty(value) {
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+function label(name) {
+  return name.replace(/_(ms|bytes)$/, "").replaceAll("_", " ");
+}
+
+function factTexts(name, value) {
+  if (!Array.isArray(value)) return [factText(name, value)];
+  if (value.some((each) => typeof each === "object")) return value.map((each) => factText(name, each));
+  return [value.map((each) => factText(name, each)).join(", ")];
+}
+
+function factText(name, value) {
+  if (typeof value === "number") {
+    if (name.endsWith("_ms")) return roundDuration(value) || `${value} ms`;
+    return count(value) + (name.endsWith("_bytes") ? " bytes" : "");
+  }
+  if (typeof value === "string") return INSTANT.test(value) ? localTime(value) : value;
+  if (value === null || typeof value !== "object") return String(value);
+  return facts(value)
+    .map(([inner, texts]) => `${inner} ${texts.join(", ")}`)
+    .join(" · ");
+}
+
+function factElement([name, texts]) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, texts.map((text) => h("div", {}, bdi(text)))));
+}
+
+// The next step; what stands in backquotes is to be typed, and can be taken along.
+function nextElement(text) {
+  const parts = text.split("`").map((part, index) => (index % 2 ? command(part) : part));
+  return h("p", {}, h("span", { class: "next-word" }, "Next"), " ", parts);
+}
+
+function command(text) {
+  const code = h("code", { class: "command" }, text);
+  // Browsers have a clipboard for pages of a secure origin alone.
+  if (!navigator.clipboard) return code;
+  const copy = h("button", { type: "button", class: "link", "aria-label": `copy ${text}` }, "copy");
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    copy.textContent = "copied";
+  });
+  return h("span", { class: "typed" }, code, " ", copy);
+}
+
+// A button that opens the answer over whatever view it stands in.
+export function whyButton(api, subject, about) {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "link why-button",
+      "aria-label": `why? ${about}`,
+      onclick: () => openWhy(api, subject, about),
+    },
+    "why?",
+  );
+}
+
+export async function openWhy(api, subject, about) {
+  const panel = new WhyPanel(api, subject);
+  const close = h("button", { type: "button", class: "primary" }, "Close");
+  const title = h("h2", {}, "Why? ", bdi(about));
+  const body = h("div", { class: "shown" }, title, panel.element, h("footer", {}, close));
+  const dialog = h("dialog", { class: "why-dialog", "aria-label": `Why? ${about}` }, body);
+  close.addEventListener("click", () => dialog.close());
+  // Another view, another question.
+  const leave = () => dialog.close();
+  window.addEventListener("hashchange", leave);
+  dialog.addEventListener("close", () => {
+    window.removeEventListener("hashchange", leave);
+    dialog.remove();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  close.focus();
+  while (dialog.open) {
+    await panel.update();
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+  }
+}
