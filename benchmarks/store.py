@@ -193,7 +193,8 @@ async def three_steps(replica: Replica, source: Feed, workflows: int) -> None:
         await feed(replica, entries)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     loop = time.thread_time() - loop
-    done = (await replica._store.counts(NAMESPACE)).get(RunStatus.COMPLETED, 0)
+    counts = await replica._store.counts(RunFilter(namespace=NAMESPACE))
+    done = counts.by_status[RunStatus.COMPLETED]
     assert done == workflows, done
     print(f"three-step workflows          {workflows}")
     print(f"commands/s                    {commands / wall:.0f}")
@@ -246,7 +247,7 @@ async def questions(store: Store) -> None:
     await latency("offset=9800", ask(offset=9_800))
     page = await store.list_runs(RunFilter(namespace=NAMESPACE, offset=9_800))
     await latency("cursor 10000 deep", ask(cursor=page.next_cursor))
-    await latency("counts", lambda: store.counts(NAMESPACE))
+    await latency("counts", lambda: store.counts(RunFilter(namespace=NAMESPACE)))
     await latency("open tasks, first 1000", lambda: store.open_tasks(after=None, limit=1_000))
 
 

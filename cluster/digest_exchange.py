@@ -10,8 +10,10 @@ nobody can tell who is wrong: all go on, say so loudly, and ask again with every
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 import structlog
@@ -47,6 +49,18 @@ class StateDiverged(Exception):
         self.index = index
         self.exact = exact
         self.parts = parts
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """Another node's state was not this one's. ``decided``: a majority stood on one side; ``odd``
+    are those that it stood against, which end."""
+
+    index: int
+    peer: str
+    decided: bool
+    odd: tuple[str, ...]
+    at_s: float
 
 
 class Replica(Protocol):
@@ -86,6 +100,7 @@ class DigestExchange:
         self.compared_index = 0  # the newest at which another node's state equalled this one's
         self.compared = 0  # digests of others held against this node's
         self.disputes = 0  # of which differed
+        self.last_dispute: Dispute | None = None
         self._task: asyncio.Task[None] | None = None
         self._channel.register(TOLD_METHOD, self._on_told)
         self._channel.register(ASKED_METHOD, self._on_asked)
@@ -184,6 +199,16 @@ class DigestExchange:
             decided = count > (len(answers) + 1) // 2
             if decided:
                 break
+        odd = {peer for peer, answer in answers.items() if answer and answer != digest}
+        if digest == own:
+            odd.add(differs_from)  # which may have ended since
+        self.last_dispute = Dispute(
+            index=index,
+            peer=differs_from,
+            decided=decided,
+            odd=tuple(sorted(odd)) if decided else (),
+            at_s=time.monotonic(),
+        )
         log.critical(
             "states_differ",
             index=index,

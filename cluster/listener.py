@@ -25,6 +25,7 @@ _PAUSE_S = 0.5
 _REPEAT_LOG_S = 10.0
 # Type and version of a TLS record: no frame of ours begins so, it would be of 64 KiB and more.
 _CLIENT_HELLO = b"\x16\x03\x01"
+_HOSTS_KEPT = 64
 
 
 async def bound(host: str, port: int) -> list[socket.socket]:
@@ -74,6 +75,8 @@ class TlsListener:
         self._accepting: list[asyncio.Task[None]] = []
         self._shaking: dict[asyncio.Task[None], str] = {}  # callers, oldest first
         self._told: dict[str, tuple[float, int]] = {}
+        # Hosts of the last callers with whom TLS failed: when, and why.
+        self.refused: dict[str, tuple[float, str]] = {}
 
     async def start_serving(self) -> None:
         for sock in self.sockets:
@@ -157,6 +160,8 @@ class TlsListener:
         """Anybody can fail as often as he likes: the same thing is told every ten seconds. `why` is
         one of a few sentences, with nothing of the caller's own words."""
         now = asyncio.get_running_loop().time()
+        if caller:
+            self._note(caller.rpartition(":")[0], now, why)
         told_at, silent = self._told.get(why, (-_REPEAT_LOG_S, 0))
         if now - told_at < _REPEAT_LOG_S:
             self._told[why] = (told_at, silent + 1)
@@ -164,6 +169,12 @@ class TlsListener:
         self._told[why] = (now, 0)
         details: dict[str, Any] = {"repeated": silent} if silent else {}
         log.warning(event, port=self._what, address=caller, reason=why, **details)
+
+    def _note(self, host: str, now: float, why: str) -> None:
+        self.refused.pop(host, None)
+        self.refused[host] = (now, why)
+        if len(self.refused) > _HOSTS_KEPT:
+            del self.refused[next(iter(self.refused))]
 
 
 def _close(sock: socket.socket, _task: object) -> None:

@@ -15,7 +15,7 @@ import uvloop
 from raftflow.cluster import logs
 from raftflow.cluster.background import end
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import EXIT_REFUSED
+from raftflow.cluster.consensus.ending import EXIT_REFUSED
 from raftflow.cluster.consensus.identity import IdentityError
 from raftflow.cluster.consensus.mesh import AddressUnavailable
 from raftflow.cluster.consensus.outcast import Outcast

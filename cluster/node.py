@@ -27,7 +27,8 @@ from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.driver import Consensus, exit_process
+from raftflow.cluster.consensus.driver import Consensus
+from raftflow.cluster.consensus.ending import exit_process
 from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.outcast import Outcast
@@ -44,7 +45,9 @@ from raftflow.cluster.dispatch import (
     HEARTBEAT_METHOD,
     Dispatch,
 )
+from raftflow.cluster.elections import Elections
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import Figures
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
@@ -55,6 +58,7 @@ from raftflow.cluster.leader.grants import DutyTimes
 from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
+from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import Pollers
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
@@ -72,6 +76,7 @@ from raftflow.cluster.tls import (
     tell_clear_ports,
 )
 from raftflow.cluster.tracing import SpanExport
+from raftflow.cluster.why.own import OwnFacts
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import FEATURE_LEVEL, Batch
 from raftflow.engine.invariants import wakeup_problem
@@ -115,6 +120,8 @@ class Node:
         self._build_core(store, claim)
         self._build_calls()
         self._build_tasks(store)
+        self._build_watches()
+        self._build_insight(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -151,10 +158,8 @@ class Node:
         exits.push_async_callback(api.stop)
         exits.push_async_callback(self._start_hosted(services))
         exits.push_async_callback(self._start_scrub())
-        watch = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
-        exits.push_async_callback(
-            partial(end, spawn(watch.run(), name="disk-watch", fatal=self.consensus.fatal))
-        )
+        watching = spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, watching))
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -181,6 +186,7 @@ class Node:
         self.duties.on_role(role, term, leader)
         self.watch.on_role(role, term, leader)
         self.dispatch.on_role(role, term, leader)
+        self.elections.on_role(role, term, leader)
 
     def _cast_out(self, outcast: Outcast) -> None:
         self.reads.end("this node is shutting down: it does not belong to its cluster any more")
@@ -297,11 +303,37 @@ class Node:
             consensus=self.consensus, node_id=config.node_id, leading=self.duties
         )
         self.refused = RefusedCalls(consensus=self.consensus, node_id=config.node_id)
+
+    def _build_watches(self) -> None:
+        """What this node tells of itself and of the cluster."""
+        config, consensus = self.config, self.consensus
+        self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
+        self.figures = Figures(
+            disk=lambda: self.disk.latest,
+            loop_lag_ms=lambda: consensus.stats().loop_lag.max_ms,
+        )
+        self.elections = Elections(consensus=consensus, node_id=config.node_id)
+        self._exits.push_async_callback(self.elections.stop)
+        self.peer_reports = PeerReports(
+            consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
+        )
         self.pollers = Pollers(
-            consensus=self.consensus,
+            consensus=consensus,
             node_id=config.node_id,
             workers=self.dispatch.workers,
             leading=self.duties.standing,
+        )
+
+    def _build_insight(self, store: Store) -> None:
+        """What this node tells of itself when something does not go on."""
+        self.own_facts = OwnFacts(
+            config=self.config,
+            consensus=self.consensus,
+            replica=self.replica,
+            store=store,
+            proposer=self.proposer,
+            digests=self.digests,
+            disk=self.disk,
         )
 
     def _wire(self) -> None:
@@ -319,7 +351,7 @@ class Node:
         consensus.channel.on_up(self.exchange.tell)
         consensus.channel.on_up(self.dispatch.on_peer_up)
         consensus.channel.on_down(self.duties.on_peer_down)
-        consensus.on_flush = self.metrics.fsync.observe
+        consensus.on_flush = self._flushed
         self.metrics.sources.raft = self._raft_gauges
         self.metrics.sources.queues = self._queue_gauges
         self.metrics.loop_lag.set_function(lambda: consensus.stats().loop_lag.max_ms / 1_000)
@@ -348,6 +380,9 @@ class Node:
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            elections=self.elections,
+            figures=self.figures,
+            peer_reports=self.peer_reports,
             digests=self.digests,
             checks=self.checks,
             backups=BackupSource(
@@ -357,6 +392,7 @@ class Node:
                 node_id=self.config.node_id,
                 version=version("raftflow"),
             ),
+            told_by_all=self.own_facts.all,
             hosted_types=frozenset(WORKFLOWS),
             tokens=self._tokens,
             tls=self._tls,
@@ -458,6 +494,10 @@ class Node:
         if self.consensus.role is Role.LEADER:
             self.metrics.applied(applied.effects)
             self.metrics.runs_deleted.inc(len(applied.changes.deleted))
+
+    def _flushed(self, seconds: float) -> None:
+        self.metrics.fsync.observe(seconds)
+        self.figures.flushed(seconds)
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()

@@ -8,6 +8,7 @@ node, when leadership is lost.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,6 +40,19 @@ def overloaded(cause: str) -> Overloaded:
     return Overloaded(
         f"the leader has no room for more commands ({cause})", cause=cause, retry_after_ms=200
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits on this leader: commands for a place in an entry, entries for their commit.
+    ``refused``: calls since the start that found no room, the last one so long ago."""
+
+    commands: int
+    bytes: int
+    entries: int
+    oldest_entry_ms: int
+    refused: int
+    refused_ago_ms: int | None
 
 
 AnswerCallback = Callable[[Answer | None], None]
@@ -73,7 +87,10 @@ class Proposer:
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._waiting: dict[str, list[_Pending]] = {}
-        self._in_flight: dict[int, tuple[int, list[str]]] = {}  # index -> (term, command ids)
+        # index -> (term, command ids), and when it left
+        self._in_flight: dict[int, tuple[int, list[str], float]] = {}
+        self._refused = 0
+        self._refused_at = 0.0
         self._flush_scheduled = False
         self._duty_number = 0
         # Hears of each call's command right behind its place in line; the leader's duties set it.
@@ -85,6 +102,18 @@ class Proposer:
     def pending(self) -> int:
         """Commands waiting for a place in an entry or for their entry."""
         return len(self._pending) + len(self._waiting)
+
+    def backlog(self) -> Backlog:
+        now = time.monotonic()
+        left = min((at for _term, _ids, at in self._in_flight.values()), default=now)
+        return Backlog(
+            commands=len(self._pending),
+            bytes=self._pending_bytes,
+            entries=len(self._in_flight),
+            oldest_entry_ms=round((now - left) * 1_000),
+            refused=self._refused,
+            refused_ago_ms=round((now - self._refused_at) * 1_000) if self._refused else None,
+        )
 
     @property
     def feature_level(self) -> int:
@@ -98,6 +127,8 @@ class Proposer:
         proposing) or Overloaded (refused for want of room).
         """
         if self._pending_bytes + len(command) > MAX_PENDING_BYTES:
+            self._refused += 1
+            self._refused_at = time.monotonic()
             raise overloaded("proposals_pending")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -224,7 +255,7 @@ class Proposer:
             for call in calls:
                 call.lost(error)
             return True
-        self._in_flight[proposed.index] = (proposed.term, list(by_id))
+        self._in_flight[proposed.index] = (proposed.term, list(by_id), time.monotonic())
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
         return True

@@ -28,7 +28,8 @@ _ANSWER_MS = 300
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCall:
     """``target`` is the workflow id, "" where the call was refused before anybody read it.
-    ``step``: the name or sequence of the step that it was about."""
+    ``step``: the name or sequence of the step that it was about. ``limit``: which bound was met,
+    ``value`` what it is."""
 
     operation: str
     namespace: str
@@ -36,6 +37,8 @@ class RefusedCall:
     step: str
     reason: str
     message: str
+    limit: str
+    value: int
     first_ms: int
     last_ms: int
     times: int
@@ -73,7 +76,16 @@ class RefusedCalls:
         consensus.channel.register(METHOD, self._on_asked)
 
     def note(
-        self, operation: str, *, namespace: str, target: str, step: str, reason: str, message: str
+        self,
+        operation: str,
+        *,
+        namespace: str,
+        target: str,
+        step: str,
+        reason: str,
+        message: str,
+        limit: str = "",
+        value: int = 0,
     ) -> None:
         key, now_ms = (operation, namespace, target, step, reason), self._now_ms()
         known = self._calls.pop(key, None)
@@ -84,6 +96,8 @@ class RefusedCalls:
             step=step,
             reason=reason,
             message=message[:_MOST_CHARACTERS],
+            limit=limit,
+            value=value,
             first_ms=now_ms if known is None else known.first_ms,
             last_ms=now_ms,
             times=1 if known is None else known.times + 1,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import structlog
 
@@ -112,22 +113,48 @@ def _lost_disk(configuration: Configuration, seen: Mapping[str, Seen]) -> Change
 def _caught_up(
     configuration: Configuration, seen: Mapping[str, Seen], commit_index: int
 ) -> Change | None:
-    if len(configuration.voters) >= MAX_VOTERS:
-        return None
     for member in configuration.members:
-        found = seen.get(member.id)
-        if member.voter or member.api or found is None:
+        if member.voter or not_promoted(configuration, member, seen, commit_index) is not None:
             continue
-        if found.incarnation != member.incarnation:
-            continue
-        ready = (
-            found.match_index + CAUGHT_UP_ENTRIES >= commit_index
-            and found.feature_level >= configuration.feature_level
-        )
         changed = configuration.put(replace(member, voter=True))
-        if ready and len(present(changed, seen)) >= changed.majority:
-            return Change(changed, f"{member.id} has caught up")
+        return Change(changed, f"{member.id} has caught up")
     return None
+
+
+class NotYet(StrEnum):
+    """Why a member that does not vote is not made a voter."""
+
+    FOR_GOOD = "for_good"  # it is an API node
+    ENOUGH_VOTERS = "enough_voters"
+    NOT_CONNECTED = "not_connected"
+    OTHER_DISK = "other_disk"  # it came on a disk that is not recorded yet
+    BEHIND = "behind"
+    OLD_RELEASE = "old_release"  # than the cluster's feature level
+    OTHERS_AWAY = "others_away"  # with one voter more, those that are there were no majority
+    LEVEL = "level"  # the cluster has not agreed yet on a level at which members change
+
+
+def not_promoted(
+    configuration: Configuration, member: Member, seen: Mapping[str, Seen], commit_index: int
+) -> NotYet | None:
+    """None: it is promoted with the next change."""
+    found = seen.get(member.id)
+    if member.api:
+        return NotYet.FOR_GOOD
+    if configuration.feature_level < RELEASE_0_3:
+        return NotYet.LEVEL
+    if len(configuration.voters) >= MAX_VOTERS:
+        return NotYet.ENOUGH_VOTERS
+    if found is None:
+        return NotYet.NOT_CONNECTED
+    if found.incarnation != member.incarnation:
+        return NotYet.OTHER_DISK
+    if found.match_index + CAUGHT_UP_ENTRIES < commit_index:
+        return NotYet.BEHIND
+    if found.feature_level < configuration.feature_level:
+        return NotYet.OLD_RELEASE
+    changed = configuration.put(replace(member, voter=True))
+    return None if len(present(changed, seen)) >= changed.majority else NotYet.OTHERS_AWAY
 
 
 # ---- what an operator asks for ------------------------------------------------------------------

@@ -54,6 +54,7 @@ ELSEWHERE = {
     "cluster/api/grpc_messages.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/handlers/common.py": ROUTES,
     "cluster/api/handlers/deletion.py": "tests/cluster/api/routes/test_steering.py",
+    "cluster/api/handlers/families.py": "tests/cluster/api/routes/test_families.py",
     "cluster/api/handlers/runs.py": ROUTES,
     "cluster/api/handlers/access.py": "tests/cluster/api/routes/test_access.py",
     "cluster/api/signing.py": "tests/cluster/api/test_auth.py",

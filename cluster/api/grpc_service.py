@@ -30,6 +30,7 @@ from raftflow.cluster.api.grpc_tls import grpc_credentials
 from raftflow.cluster.api.handlers import access, admin, deletion, runs, tasks
 from raftflow.cluster.api.handlers.common import register_types
 from raftflow.cluster.api.limits import MAX_GRPC_POLL_MS, MAX_POLL_MS, check_id
+from raftflow.cluster.api.noting import noting
 from raftflow.cluster.api.permissions import OPERATIONS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.signing import signed
@@ -149,8 +150,10 @@ def answering(
             if isinstance(request, ApiError):
                 raise request
             seen = self.seen_by(caller, _address(context))
-            seen.admit(operation, request, context)
-            response = await call(seen, request, context)
+            with noting(self.node, operation, seen.named_by(request, context)) as noted:
+                noted.of_message(request)
+                seen.admit(operation, request, context)
+                response = await call(seen, request, context)
             if not OPERATIONS[operation].changes:
                 tokens.check(caller)  # who lost it meanwhile sees nothing any more
             return response
@@ -462,9 +465,12 @@ class WorkflowService(service_pb2_grpc.WorkflowServiceServicer):
 
     # ---- shared ---------------------------------------------------------------------------------
 
+    def named_by(self, request: Any, context: Context) -> str:
+        """The namespace that the call is in; "" where it is in none."""
+        return self._namespace(request, context) if hasattr(request, "namespace") else ""
+
     def admit(self, operation: str, request: Any, context: Context) -> None:
-        named = hasattr(request, "namespace")
-        namespace = self._namespace(request, context) if named else ""
+        namespace = self.named_by(request, context)
         self.admission.admit(operation, actor=self._caller.actor, namespace=namespace)
 
     def _namespace(self, request: Any, context: Context) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller
 from raftflow.cluster.api.encoding import encode, encode_answer
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
 from raftflow.cluster.api.limits import over
+from raftflow.cluster.api.noting import Noted, noting
 from raftflow.cluster.api.page import Page
 from raftflow.cluster.api.permissions import OPERATIONS
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
@@ -144,8 +146,9 @@ class HttpServer:
                     return self._preflight(http, methods)
                 route = _route(http, methods)
                 name = route.name
-                caller = self._identify(http, name)
-                caller, answer = await self._call(http, route, caller, path_id, query)
+                with self._noting(http, route, path_id) as call:
+                    caller = self._identify(http, name)
+                    caller, answer = await self._call(http, route, caller, path_id, query, call)
                 response = await self._answered(http, answer, caller)
             else:
                 response = self._static(http, raw_path)
@@ -172,6 +175,12 @@ class HttpServer:
             response.force_close()
         return response
 
+    def _noting(
+        self, http: web.BaseRequest, route: Route, path_id: str
+    ) -> AbstractContextManager[Noted]:
+        named = http.headers.get(NAMESPACE_HEADER, "") or DEFAULT_NAMESPACE
+        return noting(self._node, route.name, named if route.namespaced else "", path_id)
+
     def _identify(self, http: web.BaseRequest, operation: str) -> Caller:
         if self._stopping:
             raise self._going()
@@ -180,12 +189,18 @@ class HttpServer:
         )
 
     async def _call(
-        self, http: web.BaseRequest, route: Route, caller: Caller, path_id: str, query: str
+        self,
+        http: web.BaseRequest,
+        route: Route,
+        caller: Caller,
+        path_id: str,
+        query: str,
+        call: Noted,
     ) -> tuple[Caller, Answer]:
         tokens = self._node.tokens
         namespace = DEFAULT_NAMESPACE
         if route.namespaced:
-            namespace = caller.within(http.headers.get(NAMESPACE_HEADER, ""))
+            namespace = call.namespace = caller.within(http.headers.get(NAMESPACE_HEADER, ""))
         actor = caller.actor
         if route.name == "CreateSession":
             # Who guesses tokens must not keep everybody else from logging in.
@@ -209,6 +224,7 @@ class HttpServer:
             body,
             self._node.config.http_scheme == "https",
         )
+        call.given = lambda: request.given
         if route.polls:
             with self._admission.holding(caller.actor), tokens.calls.waits(caller):
                 answer = await route.handler(request)

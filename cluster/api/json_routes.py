@@ -12,7 +12,16 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, node, queues, runs, steering, tasks, why
+from raftflow.cluster.api.routes import (
+    access,
+    families,
+    node,
+    queues,
+    runs,
+    steering,
+    tasks,
+    why,
+)
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 
@@ -30,6 +39,7 @@ def _document() -> dict[str, Any]:
 
 PATHS: Mapping[str, Methods] = {
     "/api/workflows": {"GET": runs.LIST, "POST": runs.START},
+    "/api/workflow-counts": {"GET": runs.COUNT},
     "/api/workflow-types": {"POST": tasks.REGISTER_TYPES},
     "/api/workflow-tasks": {"GET": tasks.POLL_DECISION},
     "/api/workflow-tasks/complete": {"POST": tasks.COMPLETE_DECISION},
@@ -69,6 +79,7 @@ MEMBERS: Mapping[str, Mapping[str, Methods]] = {
     "/api/workflows": {
         "": {"GET": runs.DESCRIBE, "DELETE": steering.DELETE},
         "runs": {"GET": runs.RUNS},
+        "family": {"GET": families.FAMILY},
         "history": {"GET": runs.HISTORY},
         "signal": {"POST": steering.SIGNAL},
         "terminate": {"POST": steering.TERMINATE},

@@ -13,7 +13,7 @@ from aiohttp import web
 from raftflow.cluster.api.admission import Admission
 from raftflow.cluster.api.auth import LOOK_MS
 from raftflow.cluster.api.grpc_service import GrpcServer
-from raftflow.cluster.api.handlers import access, admin
+from raftflow.cluster.api.handlers import access, cluster
 from raftflow.cluster.api.http_connection import ConnectionServer
 from raftflow.cluster.api.http_server import HttpServer, listen
 from raftflow.cluster.api.services import NodeServices
@@ -40,7 +40,7 @@ class ApiServer:
         watch = Watch()
         node.replica.subscribe(watch.on_applied)
         node.tokens.follow(node.replica, node.clock)
-        admin.serve_status(node)
+        node.peer_reports.serve(partial(cluster.own_row, node))
         access.serve_applied(node)
         self._limits = affordable(node.config.limits)
         self._admission = Admission(self._limits, node.metrics)

@@ -13,18 +13,29 @@ from typing import Any, Protocol
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import Config
+from raftflow.cluster.consensus.types import Election
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.refused_calls import RefusedCalls
-from raftflow.cluster.store.views import AuditFilter, AuditPage, RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.views import (
+    AuditFilter,
+    AuditPage,
+    Chain,
+    RunCounts,
+    RunFilter,
+    RunPage,
+    RunSummary,
+)
 from raftflow.cluster.tls import Credentials
 from raftflow.cluster.work_facts import Wanted, Work
 from raftflow.engine.commands import Batch, Command, EagerPoll
 from raftflow.engine.ids import RunKey, WorkflowKey
 from raftflow.engine.rejections import Answer
-from raftflow.engine.state import Catalog, Run, RunStatus, Signal
+from raftflow.engine.state import Catalog, Run, Signal
 
 # Executes a completion with its eager poll; the tokens of the tasks that went to it.
 CompleteWith = Callable[[EagerPoll], Awaitable[tuple[str, ...]]]
@@ -134,9 +145,15 @@ class Store(Protocol):
 
     async def audit_log(self, wanted: AuditFilter) -> AuditPage: ...
 
-    async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
-        """Runs by status."""
+    async def counts(self, wanted: RunFilter) -> RunCounts:
+        """Of all statuses and pages."""
         ...
+
+    async def summaries(self, keys: Sequence[RunKey]) -> Sequence[RunSummary | None]:
+        """One for each run, None for what is not kept; fewer when a page has no room for more."""
+        ...
+
+    async def chain(self, key: RunKey) -> Chain: ...
 
 
 class PeerCalls(Protocol):
@@ -171,6 +188,21 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Elections(Protocol):
+    """`cluster.elections.Elections`."""
+
+    @property
+    def led_since_s(self) -> float | None: ...
+
+    def all(self) -> Sequence[Election]: ...
+
+
+class Figures(Protocol):
+    """`cluster.figures.Figures`: what this node measures of itself."""
+
+    def now(self) -> NodeFigures: ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -194,6 +226,10 @@ class Checks(Protocol):
     def report(self) -> dict[str, Any]: ...
 
 
+async def _nobody() -> Mapping[str, Mapping[str, Any]]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     config: Config
@@ -210,9 +246,14 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    elections: Elections
+    figures: Figures
+    peer_reports: PeerReports
     digests: Digests
     checks: Checks
     backups: Backups
+    # What each node says of itself for `why` (cluster/why/own.py), by id, as far as they answer.
+    told_by_all: Callable[[], Awaitable[Mapping[str, Mapping[str, Any]]]] = _nobody
     # Types that the nodes themselves decide, in the default namespace.
     hosted_types: frozenset[str] = frozenset()
     tokens: Tokens = field(default_factory=Tokens)  # without any, nobody needs one

@@ -28,6 +28,7 @@ from raftflow.engine.state import RunStatus, StepKind, StepStatus
 
 _ATTRIBUTE_NAMES = {"propertyNames": ID, "maxProperties": MAX_SEARCH_ATTRIBUTES}
 _STATUS: Schema = {"type": "string", "enum": list(RunStatus.__members__)}
+_STEP_STATUS: Schema = {"type": "string", "enum": list(StepStatus.__members__)}
 _OPTIONAL_COUNT = nullable(COUNT)
 _OPTIONAL_TEXT = nullable(TEXT)
 _MEMBER: Schema = {"type": "string", "enum": ["voter", "learner", "api", "removed"]}
@@ -149,6 +150,44 @@ SHAPES: Mapping[str, Schema] = {
         },
         next_cursor=TEXT,
     ),
+    "RunCounts": _shape(
+        {
+            "total": COUNT,
+            "exact": FLAG,
+            "by_status": {
+                "type": "object",
+                "propertyNames": _STATUS,
+                "additionalProperties": COUNT,
+            },
+        }
+    ),
+    "Family": _shape(
+        {
+            "workflow_id": ID,
+            "run_id": TEXT,
+            "parent": nullable(ref("Relative")),
+            "children": _shape({"items": array(ref("Relative")), "total": COUNT}, next_cursor=TEXT),
+            "chain": array(_shape({"run_id": TEXT, "status": _STATUS, "started_at": TIME})),
+            "chain_more": _shape({"older": FLAG, "newer": FLAG}),
+        }
+    ),
+    "Relative": {
+        **_shape(
+            {"workflow_id": ID, "run_id": TEXT, "kept": FLAG, "sequence": COUNT},
+            step_name=TEXT,
+            step_status=_STEP_STATUS,
+            workflow_type=TEXT,
+            status=_STATUS,
+            history_length=COUNT,
+            started_at=TIME,
+            updated_at=TIME,
+            closed_at=TIME,
+            task_queue=TEXT,
+            search_attributes=ref("SearchAttributes"),
+            memo={"type": "object"},
+        ),
+        "description": "As in a list where the run is `kept`.",
+    },
     "Run": _shape(
         {
             **_SUMMARY,
@@ -175,7 +214,7 @@ SHAPES: Mapping[str, Schema] = {
             "step_name": TEXT,
             "sequence": COUNT,
             "kind": {"type": "string", "enum": list(StepKind.__members__)},
-            "status": {"type": "string", "enum": list(StepStatus.__members__)},
+            "status": _STEP_STATUS,
         },
         attempts=COUNT,
         error=TEXT,
@@ -207,7 +246,7 @@ SHAPES: Mapping[str, Schema] = {
         {"kind": TEXT, "step_name": TEXT, "sequence": COUNT, "detail": TEXT, "since": TIME},
         until=TIME,
     ),
-    "HistoryPage": _shape({**_RUN_HEAD, "events": array(ref("Event"))}),
+    "HistoryPage": _shape({**_RUN_HEAD, "events": array(ref("Event"))}, next_from=COUNT),
     "Event": {
         **_shape({"event_id": COUNT, "type": TEXT, "time": TIME}),
         "description": "And the fields of its type.",
@@ -356,6 +395,7 @@ SHAPES: Mapping[str, Schema] = {
             "cluster_id": _OPTIONAL_TEXT,
             "node": TEXT,
             "leader": _OPTIONAL_TEXT,
+            "leader_since": nullable(TIME),
             "term": COUNT,
             "auth": _AUTH,
             "feature_level": COUNT,
@@ -366,7 +406,13 @@ SHAPES: Mapping[str, Schema] = {
         pending_change=_OPTIONAL_TEXT,
     ),
     "Node": _shape(
-        {"id": TEXT, "role": TEXT, "connected": FLAG, "member": _MEMBER},
+        {
+            "id": TEXT,
+            "role": TEXT,
+            "connected": FLAG,
+            "reachable": {**FLAG, "description": "It answered within two heartbeats."},
+            "member": _MEMBER,
+        },
         http=TEXT,
         grpc=TEXT,
         raft=TEXT,
@@ -382,9 +428,14 @@ SHAPES: Mapping[str, Schema] = {
         first_index=_OPTIONAL_COUNT,
         snapshot_index=_OPTIONAL_COUNT,
         snapshot_age_seconds={"type": ["number", "null"]},
+        log_bytes=_OPTIONAL_COUNT,
+        store_bytes=_OPTIONAL_COUNT,
         disk_free_bytes=_OPTIONAL_COUNT,
+        fsync_ms={"type": ["number", "null"], "description": "99th percentile of a minute."},
+        loop_lag_ms={"type": ["number", "null"], "description": "The longest of ten seconds."},
         version=_OPTIONAL_TEXT,
         uptime_seconds={"type": ["number", "null"]},
+        started_at=nullable(TIME),
         feature_level=_OPTIONAL_COUNT,
         incarnation=_OPTIONAL_TEXT,
         clock_skew_ms={"type": ["integer", "null"]},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import json
+from collections.abc import Hashable, Iterator
 from dataclasses import fields
 from functools import cache
 from typing import Any, cast
@@ -12,10 +13,10 @@ from raftflow.cluster.api.auth import Caller
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers.access import Reached
 from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
-from raftflow.cluster.api.payloads import put_payload, timestamp
+from raftflow.cluster.api.payloads import hidden, put_payload, timestamp
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.store.records import unframe
-from raftflow.cluster.store.views import RunFilter, RunPage, RunSummary
+from raftflow.cluster.store.views import RunCounts, RunFilter, RunPage, RunSummary
 from raftflow.engine.audit import PLACE_BITS
 from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.describe import ActivityTask, DecisionTask, OpenStep, WaitView, waiting_on
@@ -64,6 +65,14 @@ def run_page(wanted: RunFilter, page: RunPage) -> dict[str, Any]:
     if page.next_cursor:
         view["next_cursor"] = page.next_cursor
     return view
+
+
+def run_counts(counts: RunCounts) -> dict[str, Any]:
+    return {
+        "total": counts.total,
+        "exact": counts.exact,
+        "by_status": {status.name: runs for status, runs in counts.by_status.items()},
+    }
 
 
 def described(found: DescribedRun) -> dict[str, Any]:
@@ -116,7 +125,7 @@ def described(found: DescribedRun) -> dict[str, Any]:
 
 def history_page(page: HistoryPage) -> dict[str, Any]:
     run = page.run
-    return {
+    view = {
         "workflow_id": run.key.workflow_id,
         "run_id": run.key.run_id,
         "workflow_type": run.workflow_type,
@@ -124,6 +133,28 @@ def history_page(page: HistoryPage) -> dict[str, Any]:
         "history_length": page.length,
         "events": Rows(page.records, _record),
     }
+    if page.next_from:
+        view["next_from"] = page.next_from
+    return view
+
+
+def mentions(record: bytes, text: str, *, sees_payloads: bool) -> bool:
+    """Whether any value of the event has the text in it, in any case. What a caller is not shown
+    is not searched for them either."""
+    view = _record(record)
+    wanted = text.casefold()
+    return any(wanted in said.casefold() for said in _said(view if sees_payloads else hidden(view)))
+
+
+def _said(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _said(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _said(each)
+    elif value is not None:
+        yield value if isinstance(value, str) else json.dumps(value)
 
 
 def _record(record: bytes) -> dict[str, Any]:

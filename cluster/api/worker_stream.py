@@ -27,6 +27,7 @@ from raftflow.cluster.api import grpc_messages as messages
 from raftflow.cluster.api.handlers import tasks
 from raftflow.cluster.api.handlers.common import check_namespace
 from raftflow.cluster.api.limits import MAX_POLL_MS, MAX_TASKS_PER_POLL
+from raftflow.cluster.api.noting import noting
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, internal, of_exception
 from raftflow.cluster.dispatch import Poll
@@ -260,7 +261,9 @@ class _Stream:
         found: Sequence[Any] = ()
         error: ApiError | None = None
         try:
-            outcome, found = await handle(self, request)
+            with noting(self._node, operation, self._namespace_of(request)) as noted:
+                noted.of_message(request)
+                outcome, found = await handle(self, request)
         except Exception as problem:  # the last line: no caller sees a traceback
             error = of_exception(problem)
             if error is None:

@@ -40,11 +40,12 @@ from raftflow.cluster.consensus.membership import (
     encode,
     step_problem,
 )
-from raftflow.cluster.consensus.prevote import PreVote, would_vote
+from raftflow.cluster.consensus.prevote import Objection, PreVote, objection, would_vote
 from raftflow.cluster.consensus.progress import LONG_AGO, Following, Mode, Progress
 from raftflow.cluster.consensus.readindex import Done, ForwardedReads, LeaderReads
 from raftflow.cluster.consensus.reviewed import check_engine
 from raftflow.cluster.consensus.types import (
+    Ballot,
     Callbacks,
     ChangeRefused,
     ConsensusBroken,
@@ -57,6 +58,7 @@ from raftflow.cluster.consensus.types import (
     Role,
     SnapshotManifest,
     Timing,
+    Votes,
 )
 from raftflow.cluster.consensus.wire import Message
 from raftflow.raftlog.hardstate import HardState
@@ -70,6 +72,7 @@ DELIVER_BYTES = 1 << 20
 DELIVER_SECONDS = 0.005
 SNAPSHOT_REMINDER_SECONDS = 1.0
 ELECTIONS_KEPT = 64
+BALLOTS_KEPT = 32
 STRANGERS_HEARD_AFTER = 2  # election timeouts without a leader
 
 FOLLOWER, CANDIDATE, LEADER = 0, 1, 2
@@ -165,6 +168,9 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = 0.0  # There is nobody to wait for.
         transport._onUtilityMessageCallbacks.clear()
         self._seen: tuple[int, int, str | None] = (FOLLOWER, self.__raftCurrentTerm, None)
+        born = self.__raftCurrentTerm == 0 and journal.last_index == 0
+        self._reason = "first election" if born else f"{node_id} was started"
+        self._cause = ""  # of the election that is under way
 
     def _know_nothing(self) -> None:
         """Of peers and of leaders, as at every start."""
@@ -177,6 +183,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         self._hurry = False
         self._reason = "start"
         self._elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
+        self._ballots: deque[Ballot] = deque(maxlen=BALLOTS_KEPT)
         self._counters = Counters()
         self._transfer_to: str | None = None
         self._transfer_until = 0.0
@@ -381,7 +388,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if node_id != self.leader or self.__raftState == LEADER:
             return
         self._leader_contact = LONG_AGO
-        self._reason = "connection to the leader lost"
+        self._reason = f"the connection to {node_id} was lost"
         self._hurry = True
         self.__raftElectionDeadline = min(
             self.__raftElectionDeadline, engine.monotonicTime() + self._jitter()
@@ -421,6 +428,21 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             configuration=self._configurations.newest.configuration,
             configuration_index=self._configurations.newest.index,
             committed_configuration_index=self._configurations.committed.index,
+        )
+
+    def votes(self) -> Votes:
+        """Of the election that is under way, for whoever asks why nobody leads."""
+        asking, granted = 0, frozenset[str]()
+        if self._pre_vote.active:
+            asking, granted = self.term + 1, self._pre_vote.granted_by
+        elif self.__raftState == CANDIDATE:
+            asking, granted = self.term, frozenset(self._voted_for_us)
+        voted_for = self.__votedForNodeId
+        return Votes(
+            voted_for=None if voted_for is None else str(voted_for),
+            asked_term=asking,
+            granted_by=granted,
+            ballots=tuple(self._ballots),
         )
 
     # --------------------------------------------------------------------------------- the tick
@@ -464,7 +486,7 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
                 self.__transferInProgress = False
                 self.__raftLeader = None
             elif self.__transferInProgress:
-                self._reason = "leadership transfer"
+                self._reason = f"transfer from {self.leader}"
                 self._campaign(now)
             else:
                 self._ask_first(now)
@@ -472,8 +494,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
     def _ask_first(self, now: float) -> None:
         """Row 14: the election deadline passes through a pre-vote."""
         self.__raftElectionDeadline = now + self.__generateRaftTimeout()
+        self._reason = self._reason or self._silence(now)
         self.__raftLeader = None
-        self._reason = self._reason or "no word from a leader"
         self._counters.pre_votes += 1
         self._pre_vote.start(self.__raftCurrentTerm + 1, self._itself())
         self._broadcast(
@@ -486,6 +508,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         )
         if self._pre_vote.won(self._electorate):
             self._campaign(now)
+
+    def _silence(self, now: float) -> str:
+        if self.leader is None:
+            return "no word from a leader"
+        return f"no word from {self.leader} for {(now - self._leader_contact) * 1000:.0f} ms"
 
     def _campaign(self, now: float) -> None:
         self._pre_vote.stop()
@@ -534,7 +561,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         if leader != before[2] or term != before[1]:
             self._forwarded_reads.fail()
         if (state == LEADER) != (before[0] == LEADER) or leader != before[2]:
-            reason = self._reason or ("elected" if leader else "leader unknown")
+            # Who wins tells why there was an election, not who lost it on the way.
+            self._cause = self._cause or self._reason
+            reason = (self._cause or "elected") if leader else (self._reason or "leader unknown")
+            if leader:
+                self._cause = ""
             election = Election(engine.monotonicTime(), term, leader, reason)
             self._elections.append(election)
             log.info(
@@ -751,7 +782,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_vote_request(self, node: Node, message: Message) -> None:
         """Row 20: a candidate that came back without its disk does not know that it must not."""
-        if self._disowns(node.id) or not self._heeds(node.id):
+        if (stranger := self._unheard(node.id)) is not None:
+            self._note_ballot(node.id, message, stranger)
             return
         if message["term"] > self.__raftCurrentTerm and self.__raftState == LEADER:
             self._reason = f"{node.id} stands for a newer term"
@@ -759,8 +791,42 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             # Row 19: we may have acknowledged what the candidate lacks, and cannot know.
             if message["term"] > self.__raftCurrentTerm:
                 self._new_term(message["term"], f"{node.id} stands for a newer term")
+            self._note_ballot(node.id, message, Objection.ABSTAINS)
             return
         super().__onMessageReceived(node, message)
+        self._note_ballot(node.id, message, self._refused_vote(node.id, message))
+
+    def _refused_vote(self, name: str, message: Message) -> Objection | None:
+        """Why PySyncObj has not just voted for it; None when it has."""
+        if message["term"] < self.__raftCurrentTerm:
+            return Objection.TERM_OVER
+        if self.__votedForNodeId == name:
+            return None
+        behind = _log_of(message) < self._last_entry()
+        return Objection.LOG_BEHIND if behind else Objection.VOTED
+
+    def _unheard(self, name: str) -> Objection | None:
+        if self._disowns(name):
+            return Objection.OTHER_DISK
+        return None if self._heeds(name) else Objection.STRANGER
+
+    def _last_entry(self) -> tuple[int, int]:
+        return (self._journal.last_term, self._journal.last_index)
+
+    def _note_ballot(
+        self, candidate: str, message: Message, against: Objection | None, *, pre: bool = False
+    ) -> None:
+        self._ballots.append(
+            Ballot(
+                at_s=engine.monotonicTime(),
+                term=message["term"],
+                candidate=candidate,
+                pre=pre,
+                objection=against,
+                candidate_log=_log_of(message),
+                own_log=self._last_entry(),
+            )
+        )
 
     def _on_vote(self, node: Node, message: Message) -> None:
         """Rows 13, 20, 21: a voter counts once a term, on the disk that we know it by."""
@@ -783,19 +849,19 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
 
     def _on_pre_vote(self, node: Node, message: Message) -> None:
         now = engine.monotonicTime()
-        granted = (
-            not self.abstaining
-            and would_vote(
-                asked_term=message["term"],
-                own_term=self.__raftCurrentTerm,
-                candidate_log=(message["last_log_term"], message["last_log_index"]),
-                own_log=(self._journal.last_term, self._journal.last_index),
-                hears_leader=self.__raftState == LEADER
-                or now - self._leader_contact < self._election_min,
-            )
-            and not self._disowns(node.id)
-            and self._heeds(node.id)
-        )
+        facts = {
+            "asked_term": message["term"],
+            "own_term": self.__raftCurrentTerm,
+            "candidate_log": _log_of(message),
+            "own_log": self._last_entry(),
+            "hears_leader": self.__raftState == LEADER
+            or now - self._leader_contact < self._election_min,
+        }
+        against = Objection.ABSTAINS if self.abstaining else self._unheard(node.id)
+        if against is None and not would_vote(**facts):
+            against = objection(**facts)
+        granted = against is None
+        self._note_ballot(node.id, message, against, pre=True)
         reply = {
             "type": "pre_vote_reply",
             "term": self.__raftCurrentTerm,
@@ -859,6 +925,8 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
             self.__raftElectionDeadline = now + self.__generateRaftTimeout()
         self._pre_vote.stop()
         self._hurry = False
+        if self.leader == node.id:
+            self._reason = ""  # whatever it was, it passed
         self.__raftLeader = node
         self.__setState(FOLLOWER)
         self._leader_contact = self._led_at = now
@@ -1232,6 +1300,11 @@ _HANDLERS: dict[str, Callable[[_SyncObj, Node, Message], None]] = {
     "read_request": _SyncObj._on_read_request,
     "read_reply": _SyncObj._on_read_reply,
 }
+
+
+def _log_of(message: Message) -> tuple[int, int]:
+    """The end of a candidate's log: its term and index."""
+    return (message["last_log_term"], message["last_log_index"])
 
 
 def _settings(timing: Timing) -> SyncObjConf:

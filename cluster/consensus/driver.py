@@ -7,9 +7,7 @@ the loop however many of them came, and every 20 ms. Only the flush runs elsewhe
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -22,6 +20,7 @@ from raftflow.cluster.consensus.boots import BootCount
 from raftflow.cluster.consensus.channel import PeerChannel
 from raftflow.cluster.consensus.configurations import REGULAR, Held
 from raftflow.cluster.consensus.core import Core
+from raftflow.cluster.consensus.ending import exit_process
 from raftflow.cluster.consensus.flusher import Flusher
 from raftflow.cluster.consensus.handshake import (
     NOT_A_MEMBER,
@@ -30,6 +29,7 @@ from raftflow.cluster.consensus.handshake import (
     Purpose,
 )
 from raftflow.cluster.consensus.identity import Claim, claim_directory
+from raftflow.cluster.consensus.insight import Insight
 from raftflow.cluster.consensus.ledger import PeerLedger
 from raftflow.cluster.consensus.membership import Configuration, Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
@@ -58,25 +58,10 @@ from raftflow.raftlog.journal import Journal, LogEntry
 log = structlog.get_logger()
 
 TICK_S = 0.02
-EXIT_FATAL = 70
-EXIT_REFUSED = 78  # sysexits.h EX_CONFIG: to start again changes nothing
 # A timer this late means that the whole process stood still; words of the peers wait unread.
 _STALL_S = 0.1
 _STALL_DRAIN_S = 1.0
 _SNAPSHOT_EXPIRY_S = 5.0
-
-
-def exit_process(error: BaseException) -> NoReturn:
-    """Nothing may be acknowledged after a broken invariant or disk: no cleanup."""
-    status = EXIT_REFUSED if isinstance(error, Outcast) else EXIT_FATAL
-    try:
-        logging.shutdown()
-        if status == EXIT_REFUSED:
-            print(f"raftflow: {error}", file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(status)
 
 
 class Consensus:
@@ -120,6 +105,7 @@ class Consensus:
             directory=os.path.join(config.data_dir, "raft"),
             segment_bytes=config.segment_bytes,
         )
+        self.insight = Insight(self.recovery)
         self._on_members: list[Callable[[Configuration], None]] = []
         self._addresses: dict[str, str] = {}  # of the other members, and of those leaving
 
@@ -162,6 +148,7 @@ class Consensus:
             tls=config.tls,
         )
         exits.push_async_callback(self._mesh.stop)
+        self.insight.mesh = self._mesh
         await self._mesh.bind()
         self._directory = os.path.join(config.data_dir, "raft")
         await asyncio.to_thread(self._open_disk)
@@ -190,6 +177,7 @@ class Consensus:
         boots.start()
         exits.push_async_callback(boots.stop)
         self.recovery.begin(self, self._core, self._source, self._fetcher)
+        self.insight.begin(self._core, self._journal, self._source, self._fetcher)
         exits.push_async_callback(self.recovery.stop)
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._on_timer)

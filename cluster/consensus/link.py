@@ -72,6 +72,8 @@ class Link(asyncio.Protocol):
         self.detail = ""
         self.refused = False
         self.refusal: HandshakeError | None = None
+        self.error: Exception | None = None  # of the connection itself
+        self.claimed = ""  # who the caller says it is, before that was looked at
         self._held: list[bytes] | None = None
         self.frames_received = 0
         self.bytes_received = 0
@@ -135,6 +137,7 @@ class Link(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.error = exc
         # Over TLS the end of a peer comes without a word of its own.
         self.close("connection_lost" if exc else "peer_closed", str(exc) if exc else "")
         if self._deadline is not None:
@@ -233,6 +236,7 @@ class Link(asyncio.Protocol):
     def _greet(self, payload: bytes) -> None:
         try:
             theirs = handshake.decode(payload)
+            self.claimed = theirs.node_id
             if self._hello is None:
                 check_certificate(
                     self.certified, cluster_id=theirs.cluster_id, node_id=theirs.node_id

@@ -21,6 +21,7 @@ from typing import Protocol
 import structlog
 
 from raftflow.cluster.consensus.certified import PeerTls
+from raftflow.cluster.consensus.contacts import Contacts
 from raftflow.cluster.consensus.handshake import (
     NOT_A_MEMBER,
     Boot,
@@ -72,6 +73,8 @@ class Mesh:
     ) -> None:
         self.limits = limits or LinkLimits()
         self.known: dict[str, Hello] = {}
+        self.contacts = Contacts()
+        self.contacts.follow(peers)
         self._hello = hello
         self._listen = listen
         self._peers = dict(peers)
@@ -100,6 +103,11 @@ class Mesh:
     @property
     def bytes_received(self) -> int:
         return sum(link.bytes_received for link in self._links.values())
+
+    @property
+    def refused_hosts(self) -> Mapping[str, tuple[float, str]]:
+        """Where the last callers came from with whom TLS failed: when, and why."""
+        return self._server.refused if isinstance(self._server, TlsListener) else {}
 
     def link(self, peer: str, purpose: Purpose) -> Link | None:
         return self._links.get((peer, purpose))
@@ -149,6 +157,7 @@ class Mesh:
         self._hello = replace(self._hello, configuration=configuration)
         before, self._peers = self._peers, dict(peers)
         self._ids = frozenset(self._peers)
+        self.contacts.follow(self._ids)
         for peer in before.keys() - peers.keys():
             self._stop_dialling(peer)
             for purpose in self._handlers:
@@ -256,6 +265,8 @@ class Mesh:
             )
         self._links[key] = link
         self._failures.pop(link.peer_id, None)
+        if link.purpose is Purpose.RAFT:
+            self.contacts.up(link.peer_id)
         log.info("link_up", peer=link.peer_id, purpose=link.purpose.value, address=link.address)
         self._handlers[link.purpose].link_up(link)
 
@@ -265,6 +276,8 @@ class Mesh:
     def link_closed(self, link: Link) -> None:
         if link.peer is None:
             self._log_failure(link)
+            if not self._stopping:
+                self.contacts.call_failed(link.peer_id or link.claimed, link)
             if link.refusal is not None and link.refusal.told_by_peer and link.dialled:
                 self._on_refused(link.peer_id, link.refusal)
             return
@@ -272,6 +285,8 @@ class Mesh:
         key = (link.peer_id, link.purpose)
         if self._links.get(key) is link:
             del self._links[key]
+            if link.purpose is Purpose.RAFT:
+                self.contacts.down(link.peer_id, link)
             # Replaced by a connection of the same process: it lives, only the path broke.
             known = self.known.get(link.peer_id)
             same = known is not None and known.boot_id == link.peer.boot_id
@@ -344,6 +359,7 @@ class Mesh:
             async with asyncio.timeout(self.limits.connect_timeout_ms / 1000):
                 return await self._connect(host, port, hello)
         except (OSError, TimeoutError, ssl.SSLError) as error:
+            self.contacts.dial_failed(peer, error)
             repeated = self._repetition(peer, purpose.value)
             if repeated is not None:
                 log.info(

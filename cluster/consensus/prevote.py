@@ -7,8 +7,21 @@ that, and whoever hears a leader refuses, so that a node which was cut off or pa
 from __future__ import annotations
 
 from collections.abc import Collection
+from enum import StrEnum
 
 from raftflow.cluster.consensus.electorate import Electorate
+
+
+class Objection(StrEnum):
+    """Why a node does not help another to lead."""
+
+    TERM_OVER = "term_over"  # that term is not newer than the node's own
+    LOG_BEHIND = "log_behind"  # the candidate lacks entries that the node has
+    HEARS_LEADER = "hears_leader"
+    VOTED = "voted"  # for another, in this term
+    ABSTAINS = "abstains"  # the node lost what it had acknowledged (row 19)
+    OTHER_DISK = "other_disk"  # the candidate came back without its disk (row 20)
+    STRANGER = "stranger"  # the candidate is no member, as far as the node knows (row 21)
 
 
 class PreVote:
@@ -21,6 +34,10 @@ class PreVote:
     @property
     def active(self) -> bool:
         return self._asked_term > 0
+
+    @property
+    def granted_by(self) -> frozenset[str]:
+        return frozenset(self._granted)
 
     def won(self, electorate: Electorate) -> bool:
         return self.active and electorate.agreed(self._granted)
@@ -49,3 +66,17 @@ def would_vote(
 ) -> bool:
     """Logs are compared as (last term, last index): Raft §5.4.1."""
     return asked_term > own_term and candidate_log >= own_log and not hears_leader
+
+
+def objection(
+    *,
+    asked_term: int,
+    own_term: int,
+    candidate_log: tuple[int, int],
+    own_log: tuple[int, int],
+    hears_leader: bool,
+) -> Objection:
+    """Which of these it is, where `would_vote` says no; what an operator can cure comes first."""
+    if candidate_log < own_log:
+        return Objection.LOG_BEHIND
+    return Objection.HEARS_LEADER if hears_leader else Objection.TERM_OVER

@@ -123,6 +123,14 @@ class Recovery:
             return _ABSTAINS + ("" if self._core.leader is not None else _NOBODY_LEADS)
         return ""
 
+    @property
+    def wounds(self) -> tuple[str, ...]:
+        """The damaged places of the log, as they were found at the start."""
+        survey = self._server.survey
+        if survey is None:
+            return ()
+        return tuple(f"{each.path} at {each.offset}: {each.message}" for each in survey.wounds)
+
     # ---- before the core --------------------------------------------------------------------
 
     async def open_journal(

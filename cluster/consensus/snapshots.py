@@ -47,11 +47,34 @@ class SnapshotStore(Protocol):
     def release(self, snapshot_id: str) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A copy that somebody fetches, or that is being made: the log after ``index`` stays."""
+
+    index: int
+    since_s: float
+    size: int  # 0: it is being made
+    readers: tuple[str, ...]  # none: they have it, and may need what follows
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A copy on its way to this node."""
+
+    source: str
+    index: int
+    size: int
+    received: int
+    since_s: float
+    installing: bool
+
+
 @dataclass(slots=True, eq=False)
 class _Copy:
     path: str
     manifest: SnapshotManifest
     expires_at: float
+    since: float
     readers: set[str] = field(default_factory=set)
 
 
@@ -71,15 +94,23 @@ class SnapshotSource:
         self._waiting: set[str] = set()
         self._making: asyncio.Task[None] | None = None
         self._making_from = 0
+        self._making_since = 0.0
         channel.register(_READ, self._serve_read)
         channel.register(_DONE, self._serve_done)
 
     def pinned_index(self) -> int | None:
         """The log after this index is needed by a follower that is fetching a copy."""
-        pins = [copy.manifest.index for copy in self._copies.values()]
+        return min((pin.index for pin in self.pins()), default=None)
+
+    def pins(self) -> list[Pin]:
+        pins = [
+            Pin(copy.manifest.index, copy.since, copy.manifest.size, tuple(sorted(copy.readers)))
+            for copy in self._copies.values()
+        ]
         if self._making is not None:
-            pins.append(self._making_from)
-        return min(pins, default=None)
+            waiting = tuple(sorted(self._waiting))
+            pins.append(Pin(self._making_from, self._making_since, 0, waiting))
+        return pins
 
     def needed_by(self, peer: str) -> None:
         """The newest copy will do while it lives: its pin keeps the entries that follow it."""
@@ -89,8 +120,7 @@ class SnapshotSource:
             return
         self._waiting.add(peer)
         if self._making is None:
-            self._making_from = self._store.applied_index
-            self._making = asyncio.create_task(self._make(), name="snapshot-copy")
+            self._making = self._begin_making()
 
     async def copy_for(self, peer: str, least_index: int) -> SnapshotManifest | None:
         """A copy for a peer that lost its state, at this index or later; None if this node is not
@@ -99,14 +129,18 @@ class SnapshotSource:
             return None
         if self._newest(least_index) is None:
             if self._making is None:
-                self._making_from = self._store.applied_index
-                self._making = asyncio.create_task(self._make(), name="snapshot-copy")
+                self._making = self._begin_making()
             await asyncio.shield(self._making)
         copy = self._newest(least_index)
         if copy is None:
             return None
         self._promise(peer, copy)
         return copy.manifest
+
+    def _begin_making(self) -> asyncio.Task[None]:
+        self._making_from = self._store.applied_index
+        self._making_since = asyncio.get_running_loop().time()
+        return asyncio.create_task(self._make(), name="snapshot-copy")
 
     def _newest(self, least_index: int) -> _Copy | None:
         copy = max(self._copies.values(), key=lambda copy: copy.manifest.index, default=None)
@@ -138,7 +172,7 @@ class SnapshotSource:
         finally:
             self._making = None
         now = asyncio.get_running_loop().time()
-        copy = self._copies[manifest.snapshot_id] = _Copy(path, manifest, now + _IDLE_S)
+        copy = self._copies[manifest.snapshot_id] = _Copy(path, manifest, now + _IDLE_S, now)
         log.info(
             "snapshot_made",
             snapshot_id=manifest.snapshot_id,
@@ -204,6 +238,23 @@ class SnapshotFetcher:
         self._task: asyncio.Task[None] | None = None
         self._fetching = ""
         self._installing = False
+        self._received = 0
+        self._under_way: tuple[str, SnapshotManifest, float] | None = None
+
+    @property
+    def fetch(self) -> Fetch | None:
+        """What is under way."""
+        if self._under_way is None:
+            return None
+        source, manifest, since = self._under_way
+        return Fetch(
+            source=source,
+            index=manifest.index,
+            size=manifest.size,
+            received=self._received,
+            since_s=since,
+            installing=self._installing,
+        )
 
     def offered(self, leader: str, manifest: SnapshotManifest) -> None:
         if self._installing or (self._task is not None and self._fetching == manifest.snapshot_id):
@@ -225,6 +276,8 @@ class SnapshotFetcher:
         self, leader: str, manifest: SnapshotManifest, before: asyncio.Task[None] | None
     ) -> None:
         await end(before)
+        self._under_way = (leader, manifest, asyncio.get_running_loop().time())
+        self._received = 0
         try:
             path = await self._download(leader, manifest)
             await self._install(leader, manifest, path)
@@ -241,6 +294,7 @@ class SnapshotFetcher:
         finally:
             if self._task is asyncio.current_task():
                 self._task = None
+                self._under_way = None
 
     async def _install(self, leader: str, manifest: SnapshotManifest, path: str) -> None:
         if manifest.index <= self._store.applied_index:
@@ -275,6 +329,7 @@ class SnapshotFetcher:
             size=manifest.size,
             resumed_at=offset,
         )
+        self._received = offset
         with open(part, "r+b", buffering=0) as file:  # noqa: ASYNC230  # opens a local file
             file.seek(offset)
             while offset < manifest.size:
@@ -284,7 +339,7 @@ class SnapshotFetcher:
                 if len(data) != wanted:
                     raise SnapshotDamaged(f"asked for {wanted} bytes, got {len(data)}")
                 await in_thread(file.write, data)
-                offset += len(data)
+                self._received = offset = offset + len(data)
         return await in_thread(_verify, part, manifest)
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NoReturn, Protocol
 
 from raftflow.cluster.consensus.membership import Configuration
+from raftflow.cluster.consensus.prevote import Objection
 from raftflow.cluster.consensus.watchdog import LoopLag
 from raftflow.raftlog.journal import LogEntry
 
@@ -86,6 +87,32 @@ class Election:
     term: int
     leader: str | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What this node answered to one that would lead; a pre-vote changes nothing. The logs are
+    (last term, last index)."""
+
+    at_s: float
+    term: int
+    candidate: str
+    pre: bool
+    objection: Objection | None  # None: it said yes
+    candidate_log: tuple[int, int]
+    own_log: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What this node knows of the election that is under way: its own vote of this term, its own
+    campaign (``asked_term`` 0: none; a pre-vote asks for the next term) and what it answered to
+    others lately, oldest first."""
+
+    voted_for: str | None
+    asked_term: int
+    granted_by: frozenset[str]
+    ballots: tuple[Ballot, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,13 +95,18 @@ class Aggregates:
         run.older_runs = older.fetchone()[0]
         loaded.runs[key] = StoredRun(run, run_no)
 
-    def run(self, run_no: int) -> Run:
-        """The whole aggregate. Raises CorruptRecord."""
+    def head(self, run_no: int) -> tuple[Run, bool]:
+        """What its own row says of a run, and whether it has input. Raises CorruptRecord."""
         where = f"runs row {run_no}"
         row = self._db.execute(f"SELECT {_RECORD} FROM runs WHERE run_no = ?", (run_no,)).fetchone()
         number, run, has_input = self._read(row[0], rows.decode_run, where)
         if number != run_no:
             raise CorruptRecord(self._path, where, f"it is the row of run number {number}")
+        return run, has_input
+
+    def run(self, run_no: int) -> Run:
+        """The whole aggregate. Raises CorruptRecord."""
+        run, has_input = self.head(run_no)
         if has_input:
             run.input = self._event_input(run_no, 1)
         run.steps.extend(self._steps(run_no))

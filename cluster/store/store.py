@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ import structlog
 
 from raftflow.cluster.background import in_thread
 from raftflow.cluster.codec.shapes import UnknownValue
-from raftflow.cluster.store import audit, copies, duties, lists, trail
+from raftflow.cluster.store import audit, copies, duties, families, lists, trail
 from raftflow.cluster.store.aggregates import Aggregates
 from raftflow.cluster.store.batch import AppliedState, WriteBatch
 from raftflow.cluster.store.connection import prepare
@@ -28,10 +28,11 @@ from raftflow.cluster.store.readers import Readers, applied_state
 from raftflow.cluster.store.views import (
     AuditFilter,
     AuditPage,
+    Chain,
     ClosedRun,
-    Counts,
     Loaded,
     MessagePage,
+    RunCounts,
     RunFilter,
     RunPage,
     RunSummary,
@@ -191,8 +192,9 @@ class Store:
             lambda db: lists.list_runs(db, wanted, applied_state(db).index), settle=True
         )
 
-    async def counts(self, namespace: str) -> Counts:
-        return await self._ask(lambda db: lists.counts(db, namespace), settle=True)
+    async def counts(self, wanted: RunFilter) -> RunCounts:
+        """Of all statuses and pages."""
+        return await self._ask(lambda db: lists.counts(db, wanted), settle=True)
 
     async def runs_of(
         self, workflow: WorkflowKey, cursor: str = ""
@@ -206,6 +208,14 @@ class Store:
     async def run_ids_of(self, workflow: WorkflowKey) -> list[str]:
         """All of an id's runs, oldest first."""
         return await self._ask(lambda db: lists.run_ids_of(db, workflow), settle=True)
+
+    async def summaries(self, keys: Sequence[RunKey]) -> list[RunSummary | None]:
+        """One for each run, None for what is not kept; fewer when a page has no room for more."""
+        return await self._ask(lambda db: families.summaries(self.path, db, keys), settle=True)
+
+    async def chain(self, key: RunKey) -> Chain:
+        """The runs that continued as each other, this one among them. Raises CorruptRecord."""
+        return await self._ask(lambda db: families.chain(self.path, db, key), settle=True)
 
     async def run(self, key: RunKey) -> Run | None:
         """The aggregate as it is written. Raises CorruptRecord."""

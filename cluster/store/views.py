@@ -50,14 +50,39 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """``next_cursor`` is empty when nothing follows. ``applied_index`` says how far the store
-    was."""
+    """``next_cursor`` is empty when nothing follows; while there is one, a page may be short or
+    empty. ``applied_index`` says how far the store was."""
 
     total: int
     total_exact: bool
     runs: Sequence[RunSummary]
     next_cursor: str = ""
     applied_index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """``exact`` is false where not all could be looked at in time: there are more than these."""
+
+    total: int
+    exact: bool
+    by_status: Mapping[RunStatus, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    run_id: str
+    status: RunStatus
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Oldest first. ``older`` and ``newer``: it goes on beyond what is shown."""
+
+    links: tuple[ChainLink, ...] = ()
+    older: bool = False
+    newer: bool = False
 
 
 class BadCursor(ValueError):
@@ -152,6 +177,3 @@ class AuditPage:
 
     records: Sequence[AuditRecord]
     cursor: int
-
-
-Counts = Mapping[RunStatus, int]

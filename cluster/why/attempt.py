@@ -17,6 +17,8 @@ from raftflow.engine.state import Task, TaskState
 
 def links_of_task(facts: TaskFacts) -> tuple[Link, ...]:
     """Of a workflow task or an activity that is queued, out with a worker, or pausing."""
+    if facts.step is None and facts.run.decision_refusal:
+        return _refused_decision(facts)
     match _task(facts).state:
         case TaskState.QUEUED:
             return (_queued(facts), *links_of_wait(_wait(facts)))
@@ -166,7 +168,7 @@ def _silent(facts: TaskFacts, worker: str, silent_ms: int, ends_ms: int) -> Link
 def _backing_off(facts: TaskFacts) -> tuple[Link, ...]:
     step, until_ms = facts.step, _task(facts).backoff_until_ms
     if step is None:
-        return _refused_decision(facts, until_ms)
+        return (_pausing(facts, until_ms),)
     most = step.retry.max_attempts
     tried = f"attempt {step.attempts}" + (f" of {most}" if most else "")
     link = Link(
@@ -186,9 +188,21 @@ def _backing_off(facts: TaskFacts) -> tuple[Link, ...]:
     return (link, *links_of_engine(facts.run, step, kind, facts.now_ms, facts.refused))
 
 
-def _refused_decision(facts: TaskFacts, until_ms: int) -> tuple[Link, ...]:
+def _pausing(facts: TaskFacts, until_ms: int) -> Link:
+    """In entries of release 0.1 the reason is missing."""
+    return Link(
+        cause=Cause.DECISION_REFUSED,
+        severity=Severity.PROBLEM,
+        says=f"The workflow task is offered again at {at(until_ms, facts.now_ms)}: the last answer"
+        " to it was refused.",
+        evidence={**_of(facts), "until": Moment(until_ms)},
+        next=_REPAIR_WORKER,
+    )
+
+
+def _refused_decision(facts: TaskFacts) -> tuple[Link, ...]:
     run = facts.run
-    text = run.decision_refusal or "its release did not note why"
+    text = run.decision_refusal
     gated = "feature level" in text
     too_large = ", the limit is " in text
     cause = (
@@ -202,12 +216,11 @@ def _refused_decision(facts: TaskFacts, until_ms: int) -> tuple[Link, ...]:
         cause=Cause.DECISION_REFUSED,
         severity=Severity.PROBLEM,
         says=f"The worker's answer to the workflow task was refused"
-        f" {count(run.decision_failures, 'time')} in a row: {shortened(text)}. It is offered again"
-        f" at {at(until_ms, facts.now_ms)}.",
+        f" {count(run.decision_failures, 'time')} in a row: {shortened(text)}.{_offered(facts)}",
         evidence={
             "refusal": text,
             "refusals": run.decision_failures,
-            "until": Moment(until_ms),
+            "task": run.decision.state.name,
             "workflow_type": run.workflow_type,
         },
         next="" if cause is not Cause.DECISION_REFUSED else _REPAIR_WORKER,
@@ -222,6 +235,15 @@ def _refused_decision(facts: TaskFacts, until_ms: int) -> tuple[Link, ...]:
         next=_THEN[cause],
     )
     return (refusal, why)
+
+
+def _offered(facts: TaskFacts) -> str:
+    task = facts.run.decision
+    if task.state is TaskState.BACKOFF:
+        return f" It is offered again at {at(task.backoff_until_ms, facts.now_ms)}."
+    if task.state is TaskState.LEASED:
+        return f" It is out again, with worker {quoted(task.worker_id)}."
+    return " It is offered again."
 
 
 _REPAIR_WORKER = (

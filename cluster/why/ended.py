@@ -89,12 +89,12 @@ def _end(facts: RunFacts, run: Run) -> Link:
 def _next(run: Run) -> str:
     key = run.key
     if run.status is RunStatus.CONTINUED_AS_NEW:
-        why = command("why", "run", key.workflow_id, namespace=key.namespace)
+        why = command("why run", key.workflow_id, namespace=key.namespace)
         return f"look at the newest run: {why}"
     if run.status is RunStatus.TIMED_OUT:
         return f"start it again with more time: {again(run, '--execution-timeout', '1h')}"
     if run.status is RunStatus.FAILED:
-        return f"repair what the error names, then start it again: {again(run)}"
+        return f"repair what the error names, then start it again, with its input: {again(run)}"
     return ""
 
 
@@ -104,5 +104,5 @@ def _replay_error(run: Run) -> Link:
         severity=Severity.PROBLEM,
         says=f"Its worker could not replay the workflow code: {shortened(run.error)}.",
         evidence={"error": run.error, "error_type": run.error_type},
-        next=f"repair the workflow code, then start it again: {again(run)}",
+        next=f"repair the workflow code, then start it again, with its input: {again(run)}",
     )

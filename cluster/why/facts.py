@@ -22,6 +22,12 @@ class ClusterFacts:
     term: int
     nodes: Sequence[Mapping[str, Any]]
     elections: Sequence[Mapping[str, Any]] = ()
+    # What each node tells of itself (own.py), by id, as far as it answers and knows how.
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    now_ms: int = 0
+    election_max_ms: int = 800
+    configuration_index: int = 0
+    feature_level: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

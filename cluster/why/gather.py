@@ -32,13 +32,18 @@ Choose = Callable[[Run], Step | None]
 
 
 async def cluster_facts(node: NodeServices) -> ClusterFacts:
-    state = await admin.cluster(node)
+    state, told = await asyncio.gather(admin.cluster(node), node.told_by_all())
     return ClusterFacts(
         node=state["node"],
         leader=state["leader"],
         term=state["term"],
         nodes=state["nodes"],
         elections=state["elections"],
+        told=told,
+        now_ms=node.clock.wall_ms(),
+        election_max_ms=node.config.election_max_ms,
+        configuration_index=state["configuration_index"],
+        feature_level=state["feature_level"],
     )
 
 

@@ -67,7 +67,9 @@ def again(run: Run, *options: str) -> str:
     reuse = ("--id-reuse-policy", "ALLOW_DUPLICATE_FAILED_ONLY")
     key = run.key
     return command(
-        *("workflow", "start", run.workflow_type, "--id", key.workflow_id, *reuse, *options),
+        "workflow start",
+        run.workflow_type,
+        options=("--id", key.workflow_id, *reuse, *options),
         namespace=key.namespace,
     )
 
@@ -75,7 +77,7 @@ def again(run: Run, *options: str) -> str:
 def _repair(run: Run) -> str:
     if run.open:
         return "repair what the error names; the workflow code decides how the run goes on"
-    return f"repair what the error names, then start it again: {again(run)}"
+    return f"repair what the error names, then start it again, with its input: {again(run)}"
 
 
 def links_of_engine(

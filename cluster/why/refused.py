@@ -46,6 +46,7 @@ def link_of_refused(call: RefusedCall, now_ms: int) -> Link:
             "operation": call.operation,
             "reason": call.reason,
             "message": call.message,
+            **({"limit": call.limit, "value": call.value} if call.limit else {}),
             "node": call.node,
             "namespace": call.namespace,
             "target": call.target,
@@ -62,17 +63,16 @@ def _next(call: RefusedCall) -> str:
     match call.reason:
         case "PAYLOAD_TOO_LARGE" | "BODY_TOO_LARGE" | "LIMIT_EXCEEDED":
             return (
-                "keep large data elsewhere and pass its address, or raise the limit that the"
-                " message names on all nodes (`raftflow serve`), and call again"
+                "keep large data elsewhere and pass its address, or raise the limit on all nodes"
+                f"{_setting(call)}, and call again"
             )
         case "RATE_LIMITED" | "TOO_MANY_POLLS":
             return (
                 "call less often (one poll with `max`, or a worker stream, in the place of many),"
-                " or raise the limit that the message names on the nodes"
+                f" or raise the limit on the nodes{_setting(call)}"
             )
         case "QUOTA_EXCEEDED":
-            how = command("namespace", "quota", call.namespace)
-            return f"wait until runs end, or raise the quota of the namespace: {how}"
+            return f"wait until runs end, or raise the quota of the namespace: {_quota(call)}"
         case "OVERLOADED":
             return (
                 "call again later, as the client does by itself; if it lasts, look what holds the"
@@ -93,3 +93,13 @@ def _next(call: RefusedCall) -> str:
                 " less to do at a time: a result that comes after the lease is not taken"
             )
     return "see docs/errors for this reason, and call again"
+
+
+def _setting(call: RefusedCall) -> str:
+    return f" ({call.limit} of their configuration)" if call.limit.startswith("limits.") else ""
+
+
+def _quota(call: RefusedCall) -> str:
+    """With twice as much; the bound that is not named goes."""
+    bound = "--" + call.limit.replace("_", "-")
+    return command("namespace quota", call.namespace, options=(bound, str(2 * call.value)))

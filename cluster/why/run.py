@@ -138,7 +138,7 @@ def _elsewhere(facts: RunFacts) -> Link:
         says=f"Workflow {quoted(facts.workflow_id)} is in"
         f" {'namespace' if len(where) == 1 else 'namespaces'} {names(map(quoted, where))}.",
         evidence={"namespaces": where[:_SHOWN]},
-        next=f"name the namespace: {command('why', 'run', facts.workflow_id, namespace=where[0])}",
+        next=f"name the namespace: {command('why run', facts.workflow_id, namespace=where[0])}",
     )
 
 
@@ -200,9 +200,13 @@ def _timer(step: Step, now_ms: int) -> Link:
 def _signal(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
     others = _untaken(run.signals.values())
     send = command(
-        "workflow", "signal", run.key.workflow_id, step.signal_name, "--payload", "TEXT",
-        namespace=run.key.namespace, run_id=facts.run_id,
-    )  # fmt: skip
+        "workflow signal",
+        run.key.workflow_id,
+        step.signal_name,
+        options=("--payload", "TEXT"),
+        namespace=run.key.namespace,
+        run_id=facts.run_id,
+    )
     waits = Link(
         cause=Cause.SIGNAL_AWAITED,
         severity=Severity.WAITING,

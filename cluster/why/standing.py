@@ -173,7 +173,8 @@ def _unpause(facts: RunFacts, run: Run) -> str:
 
 def _command(facts: RunFacts, run: Run, verb: str) -> str:
     return command(
-        *("workflow", verb, run.key.workflow_id),
+        f"workflow {verb}",
+        run.key.workflow_id,
         namespace=run.key.namespace,
         run_id=facts.run_id,
     )

@@ -56,7 +56,7 @@ def _no_such_step(run: Run, asked: str) -> Link:
         says = f"The workflow task of {quoted(run.key.workflow_id)} is not wanted now"
     else:
         says = f"{quoted(run.key.workflow_id)} has no step {quoted(asked)}: {has}"
-    why = command("why", "run", run.key.workflow_id, namespace=run.key.namespace)
+    why = command("why run", run.key.workflow_id, namespace=run.key.namespace)
     return Link(
         cause=Cause.NO_SUCH_STEP,
         severity=Severity.PROBLEM,
@@ -79,5 +79,5 @@ def _arrived(step: Step, run: Run) -> Link:
         f" that is out has ended.",
         evidence={**of_step(step), "arrivals": len(run.arrivals)},
         next=f"wait, or see why that task takes long: "
-        f"{command('why', 'task', run.key.workflow_id, '0', namespace=run.key.namespace)}",
+        f"{command('why task', run.key.workflow_id, '0', namespace=run.key.namespace)}",
     )

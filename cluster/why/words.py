@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from raftflow.engine.ids import DEFAULT_NAMESPACE
@@ -52,16 +52,31 @@ def names(given: Iterable[str], most: int = _FEW) -> str:
 
 def quoted(text: str) -> str:
     """What people chose, so that a sentence cannot be mistaken for it."""
-    return repr(shortened(text))
+    return f"'{shortened(text)}'"
 
 
 def shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    """A text of somebody else's on one line, in which nothing steers how it is shown."""
+    shown = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown
+    ).rstrip(".")
 
 
-def command(*words: str, namespace: str = DEFAULT_NAMESPACE, run_id: str = "") -> str:
-    """A command line that can be pasted into a shell."""
-    options = [] if namespace == DEFAULT_NAMESPACE else ["--namespace", namespace]
+def command(
+    verb: str,
+    *given: str,
+    options: Sequence[str] = (),
+    namespace: str = DEFAULT_NAMESPACE,
+    run_id: str = "",
+) -> str:
+    """A command line that can be pasted into a shell. ``given`` are names that people chose, which
+    may look like options."""
+    more = [*options]
+    if namespace != DEFAULT_NAMESPACE:
+        more += ["--namespace", namespace]
     if run_id:
-        options += ["--run-id", run_id]
-    return f"`{shlex.join(['raftflow', *words, *options])}`"
+        more += ["--run-id", run_id]
+    like_options = any(each.startswith("-") for each in given)
+    words = [*more, "--", *given] if like_options else [*given, *more]
+    return f"`{shlex.join(['raftflow', *verb.split(), *words])}`"

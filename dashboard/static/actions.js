@@ -114,7 +114,7 @@ export class RunActions {
       if (changed) throw new Error(changed + (await this.byWhom(now, changed)));
       await this.send(action, values);
     };
-    await ask({ ...action, submit });
+    await ask({ ...action, fields: fieldsOf(action, seen), submit });
   }
 
   async send(action, values) {
@@ -167,6 +167,15 @@ export class RunActions {
       tell(`The history was not downloaded: ${error.message}`);
     }
   }
+}
+
+// The names that the run waits for are at hand.
+function fieldsOf({ verb, fields }, run) {
+  if (verb !== "signal") return fields;
+  const awaited = run.steps.filter((step) => step.kind === "SIGNAL" && step.status === "SCHEDULED");
+  const choices = [...new Set(awaited.map((step) => step.signal_name))];
+  const value = choices.length === 1 ? choices[0] : "";
+  return fields.map((field) => (field.name === "name" ? { ...field, choices, value } : field));
 }
 
 // What somebody else did since `seen`, told to who was about to act; "" when that makes no difference.

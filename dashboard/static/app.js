@@ -22,12 +22,17 @@ const TOLD_MS = 6000;
 const api = new Api(new URL(".", location.href).href.replace(/\/$/, ""));
 const part = (id) => document.getElementById(id);
 const shell = { api, cluster: null, setQuery, wake, tell };
-const live = new Live(api, { show: showCluster, trouble: (error) => note("cluster", error) });
+const live = new Live(api, {
+  show: showCluster,
+  trouble: (error) => note("cluster", error),
+  wanted: () => !document.hidden && !refused,
+});
 // Why the cluster, and why the view, cannot be shown; null where they can.
 const problems = { cluster: null, view: null };
 let route;
 let view;
-let tokenAsked = false;
+// A token is asked for; until there is one nothing else is.
+let refused = false;
 let allowed = "";
 let seenAt = "";
 let asked = false;
@@ -84,9 +89,16 @@ function tell(text) {
 
 // ---- who calls ----------------------------------------------------------------------------------
 
-// Who declines is not asked again.
+async function refuse() {
+  if (refused) return;
+  refused = true;
+  // It may be of before the login.
+  const session = await api.session().catch(() => null);
+  if (session) admit();
+  else await Promise.all([showWho(), askForToken()]);
+}
+
 function askForToken() {
-  tokenAsked = true;
   return ask({
     title: "This cluster asks for a token",
     text: "It is traded for a session of twelve hours, and kept nowhere.",
@@ -94,19 +106,24 @@ function askForToken() {
     action: "Log in",
     submit: async ({ token }) => {
       await api.logIn(token.trim());
-      tokenAsked = false;
       await showWho();
-      wake();
+      admit();
     },
   });
+}
+
+function admit() {
+  refused = false;
+  problems.cluster = problems.view = null;
+  wake();
 }
 
 // Only a session can be ended. What the role does not allow is not offered.
 async function showWho() {
   const session = await api.session().catch(() => null);
   part("open").hidden = session?.auth !== "off" || isLoopback(location.hostname);
-  part("who").hidden = !session?.session && !api.token;
-  if (session) part("who").textContent = `Log out (${session.role})`;
+  part("who").hidden = !refused && !session?.session && !api.token;
+  part("who").textContent = session ? `Log out (${session.role})` : "Log in";
   const operations = JSON.stringify([...(api.operations ?? ["all"])]);
   if (operations === allowed) return;
   allowed = operations;
@@ -117,13 +134,13 @@ function isLoopback(host) {
   return host === "localhost" || host === "[::1]" || host.startsWith("127.");
 }
 
-async function logOut() {
+async function logInOrOut() {
+  if (refused) return askForToken();
   await api.logOut().catch((error) => {
     if (error.status !== 401) throw error;
   });
-  tokenAsked = false;
   await showWho();
-  wake();
+  return wake();
 }
 
 // ---- what is shown, each time it changes ----------------------------------------------------------
@@ -150,9 +167,8 @@ function note(subject, error) {
   if (worst) setText(part("banner"), worst.message);
   document.body.classList.toggle("stale", worst instanceof Unreachable);
   if (worst?.status !== 401) return;
-  part("who").hidden = true;
   if (api.away) setText(part("banner"), `Its node is gone; go on at ${api.base}/`);
-  else if (!tokenAsked) askForToken();
+  else refuse();
 }
 
 // What is shown is asked for again, at once.
@@ -171,7 +187,7 @@ async function keepUpdated() {
   for (;;) {
     const shown = view;
     asked = false;
-    if (!document.hidden) {
+    if (!document.hidden && !refused) {
       const problem = await shown.update().then(() => null, (error) => error);
       if (shown === view) note("view", problem);
     }
@@ -191,11 +207,10 @@ function pause(ms) {
 
 window.addEventListener("hashchange", () => showRoute());
 document.addEventListener("visibilitychange", () => {
-  live.setVisible(!document.hidden);
-  askAgain();
+  wake();
 });
 part("start").addEventListener("click", () => startWorkflow(shell));
-part("who").addEventListener("click", logOut);
+part("who").addEventListener("click", logInOrOut);
 themeButton(part("theme"));
 listenForKeys();
 await showWho();

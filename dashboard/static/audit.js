@@ -17,7 +17,7 @@ const FILTERS = [
   { name: "after", label: "From", type: "datetime-local" },
   { name: "before", label: "To", type: "datetime-local" },
 ];
-const COLUMNS = ["At", "Who", "Call", "Target", "Outcome", "Node", "From"];
+const COLUMNS = ["At", "Who", "Call", "Target", "Outcome", "Node", "Address"];
 
 export class AuditView {
   static every = 5000;

@@ -80,7 +80,11 @@ export class Charts {
   async askOwn() {
     const { api, cluster } = this.shell;
     const own = cluster.nodes.find(({ id }) => id === cluster.node);
-    return own && keeps(own) ? api.get(PATH) : null;
+    if (!own || !keeps(own)) return null;
+    return api.get(PATH).catch((error) => {
+      if (error.status === 404) return null;
+      throw error;
+    });
   }
 
   show(history) {

@@ -17,10 +17,10 @@ export class FamilyView {
     this.cursor = "";
     this.parent = h("p", {});
     this.chain = h("ol", { class: "runs-chain" });
-    this.chainTitle = h("h3", {}, "Continued as new");
+    this.chainTitle = h("h2", {}, "Continued as new");
     this.children = h("tbody");
-    this.childrenTitle = h("h3", {});
-    this.table = table("Children", ["Child", "Type", "Status", "Started"], this.children);
+    this.childrenTitle = h("h2", {});
+    this.table = table("Children", ["Child", "Step", "Type", "Status", "Started"], this.children);
     this.earlier = h("button", { type: "button", onclick: () => this.turn(this.trail.pop()) }, "Back");
     this.later = h("button", { type: "button", onclick: () => this.forth() }, "More children");
     this.pager = h("footer", { class: "pager" }, h("p"), this.earlier, this.later);
@@ -56,19 +56,21 @@ export class FamilyView {
     return familyOf(run);
   }
 
-  show({ parent, children, chain }, run) {
+  show({ parent, children, chain, chain_more: more }, run) {
     reconcile(this.parent, parent ? [parent] : [], (each) => each.run_id, (each) =>
-      h("span", {}, "Child of ", this.link(each), ` at step ${each.sequence ?? "?"}`),
+      h("span", {}, "Child of ", this.link(each), ` at step ${each.sequence}`, state(each)),
     );
     this.parent.hidden = !parent;
     const links = chain.length > 1 ? chain : [];
     this.chain.hidden = this.chainTitle.hidden = !links.length;
     reconcile(this.chain, links, (each) => each.run_id, (each) => this.chainLink(each, run));
+    this.chain.classList.toggle("older", Boolean(more?.older));
+    this.chain.classList.toggle("newer", Boolean(more?.newer));
     const { items, total, next_cursor: next } = children;
     this.next = next;
     this.childrenTitle.hidden = this.table.hidden = !items.length && !this.cursor;
     setText(this.childrenTitle, `Children · ${count(total)}`);
-    reconcile(this.children, items, (child) => child.run_id || child.workflow_id, (child) => this.row(child));
+    reconcile(this.children, items, (child) => child.sequence, (child) => this.row(child));
     this.pager.hidden = !next && !this.cursor;
     this.earlier.disabled = !this.cursor;
     this.later.disabled = !next;
@@ -89,12 +91,14 @@ export class FamilyView {
   }
 
   row(child) {
+    const { step_name: name, sequence } = child;
     return h(
       "tr",
       {},
-      h("td", {}, this.link(child)),
-      h("td", {}, bdi(child.workflow_type)),
-      h("td", {}, child.status ? pill(child.status) : ""),
+      h("td", {}, child.run_id ? this.link(child) : bdi(child.workflow_id, { class: "id" })),
+      h("td", {}, sequence, " ", bdi(name ?? "")),
+      h("td", {}, bdi(child.workflow_type ?? "")),
+      h("td", {}, state(child)),
       h("td", { class: "moment" }, child.started_at ? localTime(child.started_at) : ""),
     );
   }
@@ -114,6 +118,13 @@ export class FamilyView {
   }
 }
 
+// Of a run that is not kept only the names are known.
+function state({ status, kept, run_id: runId }) {
+  if (status) return pill(status);
+  const said = !runId ? "not started yet" : kept === false ? "deleted" : "";
+  return h("span", { class: "quiet" }, said);
+}
+
 // What a description alone says: the children by their steps, of the chain the neighbours.
 export function familyOf(run) {
   const items = run.steps.filter((step) => step.kind === "CHILD" && step.workflow_id);
@@ -129,6 +140,6 @@ export function familyOf(run) {
   };
 }
 
-function childOf({ workflow_id, run_id, workflow_type, scheduled_at: started_at }) {
-  return { workflow_id, run_id, workflow_type, started_at };
+function childOf({ workflow_id, run_id, workflow_type, sequence, step_name, scheduled_at }) {
+  return { workflow_id, run_id, workflow_type, sequence, step_name, started_at: scheduled_at };
 }

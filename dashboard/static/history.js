@@ -35,7 +35,7 @@ export class HistoryView {
       this.title,
       h("div", { class: "toolbar" }, this.search, this.found),
       this.more,
-      table("Events", [{ name: "#", number: true }, "Time", "Event", "Details"], this.rows),
+      table("Events", [{ name: "#", number: true }, "Time", "Event", "Details"], this.rows, "events"),
     );
     this.element.addEventListener("toggle", () => this.draw());
   }

@@ -37,6 +37,7 @@ function showKeys() {
   const rows = [
     ...views.map(({ key, label }) => [`g ${key}`, label]),
     ["/", "Search"],
+    ["↑ ↓", "From run to run, in their list"],
     ["?", "These keys"],
   ];
   return showing({

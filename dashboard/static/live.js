@@ -10,32 +10,27 @@ const SILENCE_MS = 2500;
 const STREAMLESS_MS = 30_000;
 
 export class Live {
-  // `show(cluster, base, streaming)` gets each document, `trouble(error)` why there is none.
-  constructor(api, { show, trouble }) {
+  // `show(cluster, base, streaming)` gets each document, `trouble(error)` why there is none. While it
+  // is not `wanted()` nothing is asked; wake() tells that this may have changed.
+  constructor(api, { show, trouble, wanted }) {
     this.api = api;
     this.show = show;
     this.trouble = trouble;
+    this.wanted = wanted;
     this.streamless = new Map();
-    this.visible = true;
     this.endPause = () => {};
     this.endStream = () => {};
   }
 
-  // Nobody looks: nothing is asked.
-  setVisible(visible) {
-    this.visible = visible;
-    if (visible) this.wake();
-    else this.endStream();
-  }
-
   wake() {
     this.endPause();
+    if (!this.wanted()) this.endStream();
   }
 
   async run() {
     for (;;) {
-      if (this.visible) await this.round();
-      await this.pause(this.visible ? POLL_MS : 3_600_000);
+      if (this.wanted()) await this.round();
+      await this.pause();
     }
   }
 
@@ -97,13 +92,13 @@ export class Live {
     }
   }
 
-  pause(ms) {
+  pause() {
     if (this.soon) {
       this.soon = false;
       return undefined;
     }
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      const timer = setTimeout(resolve, POLL_MS);
       this.endPause = () => {
         clearTimeout(timer);
         resolve();

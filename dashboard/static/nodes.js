@@ -2,18 +2,24 @@
 
 // What it does matters most; that it does not vote, if it only follows.
 export function stateOf(node, cluster) {
-  const away = node.connected === false && node.id !== cluster.node;
   if (node.member === "removed") return { label: "removed", health: "calm" };
-  if (away) return { label: kindOf(node, "away"), health: "bad" };
-  if (node.role === "unknown") return { label: "no answer", health: "bad" };
-  if (node.role.toLowerCase() === "candidate") return { label: "candidate", health: "warn" };
+  const gone = node.id !== cluster.node && absence(node);
+  if (gone) return { label: memberWord(node, gone), health: "bad" };
+  const role = node.role.toLowerCase();
+  if (role === "candidate") return { label: role, health: "warn" };
   if (node.member === "learner") return { label: "learner", health: "warn" };
   if (node.member === "api") return { label: "api", health: "calm" };
-  const leads = node.role.toLowerCase() === "leader";
-  return { label: node.role.toLowerCase(), health: leads ? "good" : "calm" };
+  return { label: role, health: role === "leader" ? "good" : "calm" };
 }
 
-function kindOf({ member }, state) {
+// Down or cut off; or there, and without a word: frozen, or too busy. A node before 0.5 tells no
+// more than that its own row is missing.
+function absence({ connected, reachable, role }) {
+  if (connected === false) return "away";
+  return reachable === false || role === "unknown" ? "silent" : "";
+}
+
+function memberWord({ member }, state) {
   return member === "voter" || !member ? state : `${member}, ${state}`;
 }
 

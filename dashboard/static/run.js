@@ -45,7 +45,7 @@ export class RunView {
     this.pending = h("tbody");
     this.pendingPart = part(
       "Pending",
-      table("Pending", ["What", "Step", "Waits for", "Since", "Until", ""], this.pending, "pending"),
+      table("Pending", ["What", "Step", "Waits for", "Since", "Until", "Reason"], this.pending, "pending"),
     );
     this.signals = h("tbody");
     this.signalsPart = part(
@@ -76,9 +76,14 @@ export class RunView {
   }
 
   async update() {
-    const key = this.run && OPEN.has(this.run.status) ? "open" : "closed";
-    this.asking.leastMs = this.run && key === "closed" ? CLOSED_MS : 0;
-    await this.asking.ask(key, () => this.refresh());
+    const closed = this.run && !OPEN.has(this.run.status);
+    const key = closed ? "closed" : "open";
+    this.asking.leastMs = closed ? CLOSED_MS : 0;
+    await this.asking.ask(key, () => this.refresh()).catch((error) => {
+      // Its own sentence stands above it already.
+      if (this.gone.hidden) throw error;
+    });
+    if (!this.gone.hidden) return;
     if (this.run && this.events.length < this.run.history_length) await this.readOn();
     if (this.run) await Promise.all([this.family.update(this.run), this.askWhy()]);
   }
@@ -96,6 +101,7 @@ export class RunView {
     this.runId = run.run_id;
     this.why.subject.run_id = run.run_id;
     this.run = run;
+    this.gone.hidden = true;
     await this.readOn();
     return run;
   }
@@ -118,7 +124,6 @@ export class RunView {
 
   show(run) {
     this.loaded.hidden = false;
-    this.gone.hidden = true;
     reconcile(this.status, [run.status], (status) => status, pill);
     this.actions.show(run);
     reconcile(this.facts, facts(run, this.ns), (fact) => fact.name, factElement);
@@ -174,7 +179,7 @@ export class RunView {
 }
 
 function part(title, content) {
-  return h("section", { "aria-label": title, hidden: true }, h("h2", {}, title), content);
+  return h("div", { hidden: true }, h("h2", {}, title), content);
 }
 
 function keyed(signal, index) {

@@ -7,6 +7,7 @@ import { link } from "./routes.js";
 const PAGE_SIZE = 50;
 const SEARCH_PAUSE_MS = 250;
 const COUNTS_MS = 2000;
+const FILLING_MS = 1500;
 // What is open comes first: that is what somebody looks for.
 const STATUSES = [
   "RUNNING",
@@ -148,32 +149,45 @@ export class RunsView {
 
   async updateList() {
     const filter = this.filter;
-    const { ns, ...query } = filter;
     const key = JSON.stringify(filter);
-    const page = await this.listing.ask(key, () =>
-      this.api.get("/api/workflows", { ...query, limit: PAGE_SIZE }),
-    );
+    const page = await this.listing.ask(key, () => this.readPage(filter));
     // Another filter was chosen meanwhile: its own answer is under way.
     if (!page || filter !== this.filter) return;
-    reconcile(this.body, page.workflows, (run) => run.run_id, (run) => row(run, ns));
+    reconcile(this.body, page.workflows, (run) => run.run_id, (run) => row(run, filter.ns));
     this.shell.types = [...new Set(page.workflows.map((run) => run.workflow_type))].sort();
     this.nextCursor = page.next_cursor;
     setText(this.note, this.pageNote(page));
     this.newest.disabled = this.newer.disabled = !filter.cursor;
-    this.older.disabled = !page.next_cursor || !page.workflows.length;
+    this.older.disabled = !page.next_cursor;
+  }
+
+  // A node works for a moment on a page, and may come to its end before the page is full: then it
+  // is asked to go on, for as long as one likes to wait.
+  async readPage({ ns: _ns, ...query }) {
+    const until = performance.now() + FILLING_MS;
+    const page = { workflows: [] };
+    let cursor = query.cursor;
+    do {
+      const limit = PAGE_SIZE - page.workflows.length;
+      const more = await this.api.get("/api/workflows", { ...query, cursor, limit });
+      page.total ??= more.total;
+      page.exact ??= more.total_exact !== false;
+      page.workflows.push(...more.workflows);
+      page.next_cursor = cursor = more.next_cursor;
+    } while (cursor && page.workflows.length < PAGE_SIZE && performance.now() < until);
+    return page;
   }
 
   async updateCounts() {
     const filter = this.filter;
-    const query = countable(filter);
-    // Other filters are not counted by: numbers that belong to more than is listed would mislead.
-    if (!query || this.uncounted) return this.showCounts(null);
+    const { ns: _ns, status: _status, cursor: _cursor, ...query } = filter;
+    if (this.uncounted) return;
     const key = JSON.stringify([query, filter.ns]);
     const counts = await this.counting
-      .ask(key, () => this.api.get("/api/workflows/counts", query))
+      .ask(key, () => this.api.get("/api/workflow-counts", query))
       .catch((error) => {
-        // An older node takes `counts` for the id of a run, and has none.
-        if (error.status !== 404) throw error;
+        // A node of an older release does not count: the chips filter all the same.
+        if (error.reason !== "ROUTE_NOT_FOUND") throw error;
         this.uncounted = true;
         return null;
       });
@@ -239,26 +253,23 @@ export class RunsView {
     this.attributes.hidden = !wanted.length;
   }
 
-  pageNote({ workflows, total, total_exact: exact }) {
+  pageNote({ workflows, total, exact, next_cursor: next }) {
     const { cursor, ns: _, ...filters } = this.filter;
     if (!workflows.length) {
+      if (next) return "None among those looked through so far: there are older ones.";
       if (cursor) return "Nothing older.";
       const filtered = Object.values(filters).some(Boolean);
       return filtered ? "No run matches." : "Nothing has been started yet.";
     }
-    const runs = `${count(total)}${exact === false ? "+" : ""} runs`;
+    const runs = `${count(total)}${exact ? "" : "+"} runs`;
     const page = this.trail.length + 1;
-    return cursor ? `page ${this.trail.length ? count(page) : "further back"} of ${runs}` : runs;
+    if (!cursor) return runs;
+    return this.trail.length ? `page ${count(page)}, ${runs}` : `a page further back, ${runs}`;
   }
 }
 
 export function statusesOf(filter) {
   return (filter.status ?? "").split(",").filter(Boolean);
-}
-
-// What of a filter the counts know; null when there is more to it.
-export function countable({ q, type, ns: _ns, status: _status, cursor: _cursor, ...rest }) {
-  return Object.values(rest).some(Boolean) ? null : { q, type };
 }
 
 export function attributeOf(text) {

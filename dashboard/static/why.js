@@ -41,12 +41,15 @@ export class WhyPanel {
     this.show(found);
   }
 
-  show({ answer, links, seen_by: node, applied_index: index }) {
+  show({ answer, links, subject, seen_by: node, applied_index: index }) {
     setText(this.answer, answer);
     // A cause may come twice in a chain: a child that waits for a child of its own.
     const rows = links.map(({ cause }, at) => `${at} ${cause}`);
     reconcile(this.chain, rows, (row) => row, () => new LinkRow().element, () => "");
-    links.forEach((link, at) => this.chain.children[at].show(link, at === links.length - 1));
+    links.forEach((link, at) => {
+      const evidence = beyond(link.evidence, subject);
+      this.chain.children[at].show({ ...link, evidence }, at === links.length - 1);
+    });
     const time = localTime(new Date().toISOString());
     setText(this.seen, `as ${node} saw it at ${time}, entry ${count(index)}`);
   }
@@ -88,9 +91,15 @@ class LinkRow {
 // The evidence as names and texts; nothing is left out but what is empty. A list of facts that have
 // names themselves is one text for each.
 export function facts(evidence) {
-  return Object.entries(evidence ?? {})
+  return Object.entries(evidence)
     .filter(([, value]) => value !== null && value !== "" && !isEmpty(value))
     .map(([name, value]) => [label(name), factTexts(name, value)]);
+}
+
+// What the question said already needs no repeating.
+function beyond(evidence, subject) {
+  const told = ([name, value]) => subject?.[name] === undefined || subject[name] !== value;
+  return Object.fromEntries(Object.entries(evidence ?? {}).filter(told));
 }
 
 function isEmpty(value) {

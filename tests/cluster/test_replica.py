@@ -22,7 +22,13 @@ from strategies import Wish, random_wishes, wishes
 
 from raftflow.cluster.codec import UndecodableEntry, decode_event
 from raftflow.cluster.replica import PIECE_COMMANDS
-from raftflow.cluster.store import CopyRefused, CorruptRecord, StoreSettings, WriterTimes
+from raftflow.cluster.store import (
+    CopyRefused,
+    CorruptRecord,
+    RunFilter,
+    StoreSettings,
+    WriterTimes,
+)
 from raftflow.cluster.store.records import unframe
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import Batch, Command, RegisterTypes
@@ -64,7 +70,8 @@ async def check_rows(rig: Rig, harness: EngineHarness) -> None:
     for run in harness.rows.runs.values():
         if run.key.namespace == "default":
             expected_counts[run.status] = expected_counts.get(run.status, 0) + 1
-    assert await rig.store.counts("default") == expected_counts
+    counts = await rig.store.counts(RunFilter(namespace="default"))
+    assert counts.by_status == expected_counts
 
 
 @pytest.mark.slow
@@ -200,7 +207,7 @@ async def test_a_large_entry_is_applied_in_pieces_and_told_once(tmp_path: Path) 
     assert batch.index == 3
     assert [reply.command_id for reply in applied.replies] == [f"c{n}" for n in range(count)]
     await rig.settle()
-    assert sum((await rig.store.counts("default")).values()) == count
+    assert (await rig.store.counts(RunFilter(namespace="default"))).total == count
     await rig.stop()
 
 

@@ -22,7 +22,11 @@ test("a node is down or cut off whatever it said before", () => {
   const away = { id: "n3", role: "follower", connected: false };
   assert.deepEqual(state(away), { label: "away", health: "bad" });
   assert.deepEqual(state({ ...away, member: "learner" }), { label: "learner, away", health: "bad" });
-  assert.deepEqual(state({ id: "n3", role: "unknown" }), { label: "no answer", health: "bad" });
+  assert.deepEqual(state({ id: "n3", role: "unknown" }), { label: "silent", health: "bad" });
+  const frozen = { id: "n3", role: "follower", reachable: false };
+  assert.deepEqual(state(frozen), { label: "silent", health: "bad" });
+  // The node that is asked answers: whatever it thinks of itself.
+  assert.equal(state({ id: "n1", role: "follower", connected: false }).label, "follower");
   assert.deepEqual(state({ ...away, member: "removed" }), { label: "removed", health: "calm" });
 });
 

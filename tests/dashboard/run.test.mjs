@@ -8,7 +8,7 @@ import { Attempts, attemptsOf } from "./attempts.js";
 import { familyOf } from "./family.js";
 import { matcher } from "./history.js";
 import { Pace } from "./pace.js";
-import { attributeOf, countable, statusesOf } from "./runs.js";
+import { attributeOf, statusesOf } from "./runs.js";
 import { stateOf } from "./step.js";
 import { lanes, overlapping, place, roundUnit, ticks, timeline, warp, windowed } from "./timeline.js";
 import { facts, whyPath } from "./why.js";
@@ -214,8 +214,6 @@ test("filters are read and written", () => {
   assert.deepEqual(attributeOf(" region = eu west "), { name: "region", value: "eu west" });
   assert.deepEqual(attributeOf("a=b=c"), { name: "a", value: "b=c" });
   for (const none of ["", "=", "a=", "=b", "ab"]) assert.equal(attributeOf(none), null);
-  assert.deepEqual(countable({ q: "a", status: "FAILED", cursor: "x", ns: "s" }), { q: "a", type: undefined });
-  assert.equal(countable({ "attr.region": "eu" }), null);
 });
 
 test("what takes long is asked less often, and something else at once", async () => {

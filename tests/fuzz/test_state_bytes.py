@@ -96,7 +96,7 @@ async def read_all(path: Path) -> None:
             await quietly(store.events(key, limit=100))
             await quietly(store.signals_of(key))
     await quietly(store.list_runs(RunFilter(namespace="default")))
-    await quietly(store.counts("default"))
+    await quietly(store.counts(RunFilter(namespace="default")))
     await quietly(store.open_tasks(after=None, limit=100))
     await quietly(store.timers_due(1 << 62, limit=100))
     await quietly(store.outbox(after=0, limit=100))

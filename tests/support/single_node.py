@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -32,12 +33,14 @@ from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
-from raftflow.cluster.consensus.types import Role
+from raftflow.cluster.consensus.types import Election, Role
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
+from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
+from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import EVERYTHING
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.batch import plain_text
@@ -47,6 +50,9 @@ from raftflow.cluster.store.views import (
     AuditFilter,
     AuditPage,
     BadCursor,
+    Chain,
+    ChainLink,
+    RunCounts,
     RunFilter,
     RunPage,
     RunSummary,
@@ -74,7 +80,7 @@ from raftflow.engine.commands import (
 from raftflow.engine.describe import activity_task, decision_task, lease_fate
 from raftflow.engine.ids import RunKey, WorkflowKey, parse_token
 from raftflow.engine.rejections import Answer, Granted
-from raftflow.engine.state import Catalog, Run, RunStatus, Signal, TaskState
+from raftflow.engine.state import Catalog, Run, Signal, TaskState
 
 START_MS = 1_750_000_000_000
 STATE = b"the whole state"  # what a backup of this node holds
@@ -368,15 +374,8 @@ class SingleNode:
             raise BadCursor(wanted.cursor)
         runs = [
             run
-            for run in self.summaries()
-            if run.key.namespace == wanted.namespace
-            and (not wanted.statuses or run.status in wanted.statuses)
-            and (not wanted.workflow_type or run.workflow_type == wanted.workflow_type)
-            and all(
-                plain_text(dict(run.search_attributes).get(name, "null"))[0] == text
-                for name, text in wanted.attributes
-            )
-            and wanted.query.lower() in f"{run.key.workflow_id}\n{run.workflow_type}".lower()
+            for run in self._matching(wanted)
+            if not wanted.statuses or run.status in wanted.statuses
         ]
         start = int(wanted.cursor or 0) + wanted.offset
         page = runs[start : start + wanted.limit]
@@ -384,17 +383,31 @@ class SingleNode:
         cursor = str(start + wanted.limit) if more else ""
         return RunPage(total=len(runs), total_exact=True, runs=page, next_cursor=cursor)
 
+    def _matching(self, wanted: RunFilter) -> list[RunSummary]:
+        """In any status."""
+        return [
+            run
+            for run in self.all_runs()
+            if run.key.namespace == wanted.namespace
+            and (not wanted.workflow_type or run.workflow_type == wanted.workflow_type)
+            and all(
+                plain_text(dict(run.search_attributes).get(name, "null"))[0] == text
+                for name, text in wanted.attributes
+            )
+            and wanted.query.lower() in f"{run.key.workflow_id}\n{run.workflow_type}".lower()
+        ]
+
     async def runs_of(self, workflow: WorkflowKey, cursor: str) -> tuple[Sequence[RunSummary], str]:
         if cursor:
             raise BadCursor(cursor)
         wanted = (workflow.namespace, workflow.workflow_id)
-        return [r for r in self.summaries() if (r.key.namespace, r.key.workflow_id) == wanted], ""
+        return [r for r in self.all_runs() if (r.key.namespace, r.key.workflow_id) == wanted], ""
 
     async def run_ids_of(self, workflow: WorkflowKey) -> Sequence[str]:
         runs, _ = await self.runs_of(workflow, "")
         return [run.key.run_id for run in reversed(runs)]
 
-    def summaries(self) -> list[RunSummary]:
+    def all_runs(self) -> list[RunSummary]:
         return [
             RunSummary(
                 key=run.key,
@@ -424,12 +437,24 @@ class SingleNode:
         ordered = rows if wanted.oldest_first else rows[::-1]
         return AuditPage([row for row in ordered if _matches(row, wanted)][: wanted.limit], 0)
 
-    async def counts(self, namespace: str) -> Mapping[RunStatus, int]:
-        found: dict[RunStatus, int] = {}
-        for run in self.summaries():
-            if run.key.namespace == namespace:
-                found[run.status] = found.get(run.status, 0) + 1
-        return found
+    async def counts(self, wanted: RunFilter) -> RunCounts:
+        found = Counter(run.status for run in self._matching(wanted))
+        return RunCounts(found.total(), True, found)
+
+    async def summaries(self, keys: Sequence[RunKey]) -> Sequence[RunSummary | None]:
+        kept = {run.key: run for run in self.all_runs()}
+        return [kept.get(key) for key in keys]
+
+    async def chain(self, key: RunKey) -> Chain:
+        runs, found = self.harness.rows.runs, []
+        first = runs[key]
+        while (before := key._replace(run_id=first.continued_from_run_id)) in runs:
+            first = runs[before]
+        link: Run | None = first
+        while link is not None:
+            found.append(ChainLink(link.key.run_id, link.status, link.started_ms))
+            link = runs.get(key._replace(run_id=link.continued_to_run_id))
+        return Chain(tuple(found))
 
     @property
     def compared_index(self) -> int:
@@ -501,8 +526,28 @@ class SingleNode:
     def skew_ms(self) -> int:
         return 0
 
+    def now(self) -> NodeFigures:
+        return NodeFigures(
+            log_bytes=1, store_bytes=2, disk_free_bytes=3, fsync_ms=0.4, loop_lag_ms=None
+        )
+
     def report(self) -> dict[str, Any]:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who led, as consensus says it."""
+
+    node: SingleNode
+
+    @property
+    def led_since_s(self) -> float | None:
+        return self.all()[-1].at_s if self.all() else None
+
+    def all(self) -> Sequence[Election]:
+        found: Sequence[Election] = self.node.status().elections
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,6 +597,9 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        elections=Led(node),
+        figures=node,
+        peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from raftflow.cluster.api.handlers.common import (
@@ -15,7 +15,15 @@ from raftflow.cluster.api.handlers.common import (
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
-from raftflow.cluster.store.views import PAGE_BYTES, BadCursor, RunFilter, RunPage, RunSummary
+from raftflow.cluster.background import in_thread
+from raftflow.cluster.store.views import (
+    PAGE_BYTES,
+    BadCursor,
+    RunCounts,
+    RunFilter,
+    RunPage,
+    RunSummary,
+)
 from raftflow.engine import trace
 from raftflow.engine.commands import (
     CancelRun,
@@ -33,6 +41,9 @@ from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 
 # Events fetched at a time.
 _SLICE = 50
+# What one search in a history looks at, and how much of it at a time.
+SEARCHED_EVENTS = 2_000
+_SEARCHED_SLICE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +63,14 @@ class DescribedRun:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """Framed records from ``first`` on, of a history that had ``length`` events when read."""
+    """Framed records from ``first`` on, of a history that had ``length`` events when read.
+    ``next_from``: up to there a search has looked; 0 when that was the end."""
 
     run: Run
     length: int
     first: int
     records: Sequence[bytes]
+    next_from: int = 0
 
 
 def new_workflow_id(node: NodeServices, workflow_type: str) -> str:
@@ -104,21 +117,33 @@ async def change(
 
 async def list_runs(node: NodeServices, wanted: RunFilter) -> tuple[RunPage, int]:
     """A page from this node's store, and the index that the store had reached."""
-    if "\0" in wanted.query:  # the text index would see the end of the question there
-        raise ApiError("INVALID_FIELD", "q contains a NUL, which no id or type does")
-    await check_namespace(node, wanted.namespace)
-    index = node.replica.applied_index
-    await node.replica.written(index)
+    index = await _settled(node, wanted)
     try:
         return await node.store.list_runs(wanted), index
     except BadCursor:
         raise _bad_cursor() from None
 
 
+async def count_runs(node: NodeServices, wanted: RunFilter) -> tuple[RunCounts, int]:
+    """Of this node's store, as `list_runs`."""
+    index = await _settled(node, wanted)
+    return await node.store.counts(wanted), index
+
+
+async def _settled(node: NodeServices, wanted: RunFilter) -> int:
+    """What was applied here before the call is written: up to where."""
+    if "\0" in wanted.query:  # the text index would see the end of the question there
+        raise ApiError("INVALID_FIELD", "q contains a NUL, which no id or type does")
+    await check_namespace(node, wanted.namespace)
+    index = node.replica.applied_index
+    await node.replica.written(index)
+    return index
+
+
 async def describe(
     node: NodeServices, namespace: str, workflow_id: str, run_id: str
 ) -> DescribedRun:
-    run, index = await _read(node, namespace, workflow_id, run_id)
+    run, index = await read(node, namespace, workflow_id, run_id)
     waiting, length = _waiting_signals(run), run.history_length
     if not (waiting or run.signals or any(_took_signal(step) for step in run.steps)):
         return DescribedRun(run, ())  # each signal is either untaken or some step's, or waits
@@ -146,7 +171,7 @@ async def runs_of(
     node: NodeServices, namespace: str, workflow_id: str, cursor: str = ""
 ) -> tuple[Sequence[RunSummary], str]:
     """The newest runs of an id, or those from ``cursor`` on, and the cursor of the next ones."""
-    _, index = await _read(node, namespace, workflow_id, "")
+    _, index = await read(node, namespace, workflow_id, "")
     await node.replica.written(index)
     try:
         return await node.store.runs_of(WorkflowKey(namespace, workflow_id), cursor)
@@ -159,7 +184,7 @@ async def history(
 ) -> HistoryPage | None:
     """A page of events from ``first`` on. With ``wait_ms`` it waits for one to exist while the
     run is open; None when none came in time. An empty ``key.run_id`` means the newest run."""
-    run, index = await _read(node, key.namespace, key.workflow_id, key.run_id)
+    run, index = await read(node, key.namespace, key.workflow_id, key.run_id)
     if wait_ms and run.open and run.history_length < first:
         grew = await watch.grown(node, run.key, beyond=first - 1, timeout_ms=wait_ms)
         if not grew:
@@ -174,6 +199,40 @@ async def history(
     await node.replica.written(index)
     last = min(length, first + limit - 1)
     return HistoryPage(run, length, first, await _events(node, run.key, first, last))
+
+
+async def search_history(
+    node: NodeServices,
+    key: RunKey,
+    *,
+    first: int,
+    limit: int,
+    matches: Callable[[bytes], bool],
+) -> HistoryPage:
+    """Those of the events from ``first`` on whose records match. So many are looked at that it
+    takes no longer than other reads."""
+    run, index = await read(node, key.namespace, key.workflow_id, key.run_id)
+    await node.replica.written(index)
+    length = run.history_length
+    found: list[tuple[int, bytes]] = []
+    start, last, size = first, min(length, first + SEARCHED_EVENTS - 1), 0
+    while start <= last and size < PAGE_BYTES and len(found) <= limit:
+        records = await _events(node, run.key, start, min(last, start + _SEARCHED_SLICE - 1))
+        if not records:
+            break
+        size += sum(map(len, records))
+        found += await in_thread(_matching, records, start, matches)
+        start += len(records)
+    next_from = start if start <= length else 0
+    if len(found) > limit:
+        next_from = found[limit][0]
+    return HistoryPage(run, length, first, [record for _, record in found[:limit]], next_from)
+
+
+def _matching(
+    records: Sequence[bytes], first: int, matches: Callable[[bytes], bool]
+) -> list[tuple[int, bytes]]:
+    return [(first + n, record) for n, record in enumerate(records) if matches(record)]
 
 
 def _bad_cursor() -> ApiError:
@@ -204,7 +263,7 @@ async def whole_history(node: NodeServices, page: HistoryPage) -> AsyncIterator[
         records = await _events(node, page.run.key, first, page.length)
 
 
-async def _read(
+async def read(
     node: NodeServices, namespace: str, workflow_id: str, run_id: str
 ) -> tuple[Run, int]:
     """The run as a linearizable read sees it, with the read index. Only then may it be a 404."""

@@ -13,7 +13,7 @@ from raftflow.cluster.why.facts import RunFacts
 from raftflow.cluster.why.leader import links_of_leader
 from raftflow.cluster.why.log import links_of_log
 from raftflow.cluster.why.model import Answer
-from raftflow.cluster.why.node import links_of_node
+from raftflow.cluster.why.node import is_known, links_of_node
 from raftflow.cluster.why.queue import links_of_queue
 from raftflow.cluster.why.run import links_of_run
 from raftflow.cluster.why.task import links_of_step
@@ -79,7 +79,7 @@ async def leader(node: NodeServices) -> Answer:
 
 async def one_node(node: NodeServices, node_id: str) -> Answer:
     facts = await gather.cluster_facts(node)
-    if all(each["id"] != node_id for each in facts.nodes):
+    if not is_known(facts, node_id):
         raise ApiError("NODE_NOT_FOUND", f"node {node_id} is no member of this cluster")
     subject = {"kind": "node", "node": node_id}
     return Answer(subject=subject, links=links_of_node(facts, node_id))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.api.handlers import cluster as handlers
 from raftflow.cluster.api.routes.request import Answer, Request, Route, request_id
 from raftflow.cluster.api.schema import (
     ID,
@@ -158,14 +159,8 @@ READY = Route(
 
 
 async def cluster(request: Request) -> Answer:
-    """What names runs is for those who may see their namespaces."""
-    shown, namespaces = await admin.cluster(request.node), request.caller.namespaces
-    for row in shown["nodes"] if namespaces else ():
-        checks = row["invariants"]
-        if checks:
-            seen = [each for each in checks["violations"] if each["namespace"] in namespaces]
-            row["invariants"] = {**checks, "violations": seen}
-    return Answer(200, shown)
+    shown = await handlers.describe(request.node)
+    return Answer(200, handlers.seen_by(shown, request.caller.namespaces))
 
 
 CLUSTER = Route(

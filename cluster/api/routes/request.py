@@ -57,10 +57,12 @@ class Request:
     headers: MultiMapping[str]
     body: bytes
     secure: bool = False  # over TLS
+    given: Mapping[str, Any] = field(default_factory=dict)  # the body, once it was read
 
     def fields(self, *, strict: bool = True) -> Fields:
         assert self.route.body is not None
-        return Fields(parse_object(self.body), self.route.body.names, strict=strict)
+        self.given = parse_object(self.body)
+        return Fields(self.given, self.route.body.names, strict=strict)
 
     def query(self) -> dict[str, str]:
         if not self.query_text:

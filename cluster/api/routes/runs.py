@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.attributes import parse_attributes, parse_memo, wanted_attributes
 from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers import runs
+from raftflow.cluster.api.handlers.runs import HistoryPage
 from raftflow.cluster.api.limits import (
     DEFAULT_LIST_LIMIT,
     MAX_HISTORY_LIMIT,
@@ -34,6 +38,7 @@ from raftflow.cluster.api.schema import (
     SCALAR,
     TEXT,
     Object,
+    Schema,
     choice,
     integer,
     ref,
@@ -122,22 +127,33 @@ START = Route(
 
 async def list_runs(request: Request) -> Answer:
     query = request.query()
-    after, before = query.get("started_after"), query.get("started_before")
-    wanted = RunFilter(
-        namespace=request.namespace,
+    wanted = replace(
+        _filter(request, query),
         statuses=_statuses(query.get("status", "")),
-        query=query.get("q", ""),
-        workflow_type=optional_id(query, "type"),
-        task_queue=optional_id(query, "task_queue"),
-        started_after_ms=parse_time(after, "started_after") if after else None,
-        started_before_ms=parse_time(before, "started_before") if before else None,
-        attributes=wanted_attributes(query),
         limit=number(query, "limit", DEFAULT_LIST_LIMIT, least=0, most=MAX_LIST_LIMIT),
         offset=number(query, "offset", 0, least=0, most=MAX_OFFSET),
         cursor=query.get("cursor", ""),
     )
     page, index = await runs.list_runs(request.node, wanted)
     return Answer(200, views.run_page(wanted, page), {"X-Workflowd-Applied-Index": str(index)})
+
+
+async def count_runs(request: Request) -> Answer:
+    counts, index = await runs.count_runs(request.node, _filter(request, request.query()))
+    return Answer(200, views.run_counts(counts), {"X-Workflowd-Applied-Index": str(index)})
+
+
+def _filter(request: Request, query: Mapping[str, str]) -> RunFilter:
+    after, before = query.get("started_after"), query.get("started_before")
+    return RunFilter(
+        namespace=request.namespace,
+        query=query.get("q", ""),
+        workflow_type=optional_id(query, "type"),
+        task_queue=optional_id(query, "task_queue"),
+        started_after_ms=parse_time(after, "started_after") if after else None,
+        started_before_ms=parse_time(before, "started_before") if before else None,
+        attributes=wanted_attributes(query),
+    )
 
 
 def _statuses(text: str) -> tuple[RunStatus, ...]:
@@ -153,6 +169,19 @@ def _statuses(text: str) -> tuple[RunStatus, ...]:
 
 
 _NAMES = "|".join(RunStatus.__members__)
+_FILTERS: Mapping[str, Schema] = {
+    "q": {"type": "string", "description": "A part of the id or type, in any case."},
+    "type": OPTIONAL_ID,
+    "task_queue": OPTIONAL_ID,
+    "started_after": OPTIONAL_TIME,
+    "started_before": OPTIONAL_TIME,
+    ATTRIBUTE_FILTERS: {
+        "type": "object",
+        "propertyNames": {**ID, "pattern": r"^attr\.[^\u0000-\u001f\u007f-\u009f]+$"},
+        "additionalProperties": SCALAR,
+        "description": "`attr.NAME=value`: runs whose search attribute has that value.",
+    },
+}
 
 LIST = Route(
     name="ListWorkflows",
@@ -165,23 +194,21 @@ LIST = Route(
                 "pattern": f"^(({_NAMES})(,({_NAMES}))*)?$",
                 "description": "One or several, separated by commas.",
             },
-            "q": {"type": "string", "description": "A part of the id or type, in any case."},
-            "type": OPTIONAL_ID,
-            "task_queue": OPTIONAL_ID,
-            "started_after": OPTIONAL_TIME,
-            "started_before": OPTIONAL_TIME,
+            **_FILTERS,
             "limit": integer(0, MAX_LIST_LIMIT, default=DEFAULT_LIST_LIMIT),
             "offset": integer(0, MAX_OFFSET, default=0),
             "cursor": TEXT,
-            ATTRIBUTE_FILTERS: {
-                "type": "object",
-                "propertyNames": {**ID, "pattern": r"^attr\.[^\u0000-\u001f\u007f-\u009f]+$"},
-                "additionalProperties": SCALAR,
-                "description": "`attr.NAME=value`: runs whose search attribute has that value.",
-            },
         }
     ),
     answers={200: ref("RunPage")},
+)
+
+COUNT = Route(
+    name="CountWorkflows",
+    handler=count_runs,
+    summary="Count runs by status, in the store of the node that answers.",
+    query=Object(fields=_FILTERS),
+    answers={200: ref("RunCounts")},
 )
 
 
@@ -224,19 +251,27 @@ RUNS = Route(
 async def history(request: Request) -> Answer:
     query = request.query()
     binary = query.get("format", "json") == "binary"
+    text = query.get("q", "")
     if not binary and query.get("format", "json") != "json":
         raise ApiError("INVALID_FIELD", "format must be json or binary")
     if binary:
         request.caller.may_see_payloads()
     key = RunKey(request.namespace, request.path_id, optional_id(query, "run_id"))
-    page = await runs.history(
-        request.node,
-        request.watch,
-        key,
-        first=number(query, "from", 1, least=1, most=10**9),
-        limit=number(query, "limit", MAX_HISTORY_LIMIT, least=1, most=MAX_HISTORY_LIMIT),
-        wait_ms=number(query, "wait", 0, least=0, most=MAX_POLL_MS),
-    )
+    first = number(query, "from", 1, least=1, most=10**9)
+    limit = number(query, "limit", MAX_HISTORY_LIMIT, least=1, most=MAX_HISTORY_LIMIT)
+    wait_ms = number(query, "wait", 0, least=0, most=MAX_POLL_MS)
+    if text and (binary or wait_ms):
+        raise ApiError("INVALID_FIELD", "q goes with neither wait nor format=binary")
+    page: HistoryPage | None
+    if text:
+        matches = partial(views.mentions, text=text, sees_payloads=request.caller.sees_payloads)
+        page = await runs.search_history(
+            request.node, key, first=first, limit=limit, matches=matches
+        )
+    else:
+        page = await runs.history(
+            request.node, request.watch, key, first=first, limit=limit, wait_ms=wait_ms
+        )
     if page is None:
         return NOTHING_CAME
     if not binary:
@@ -259,6 +294,7 @@ HISTORY = Route(
     query=Object(
         fields={
             "run_id": OPTIONAL_ID,
+            "q": {"type": "string", "description": "Only events with this in any value."},
             "from": integer(1, 10**9, default=1),
             "limit": integer(1, MAX_HISTORY_LIMIT, default=MAX_HISTORY_LIMIT),
             "wait": integer(0, MAX_POLL_MS, default=0),

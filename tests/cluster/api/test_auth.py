@@ -349,6 +349,9 @@ async def test_payloads_are_hidden_from_who_has_no_right_to_them(closed: Served)
             "received_at": "",
         }
         assert run["memo"] == {"input": "shown"}  # what people named is no payload
+        searched = "/api/workflows/w/history?q=the+secret"  # nor is it found out by asking for it
+        assert len((await client.get(searched, **seeing)).json["events"]) == 2
+        assert (await client.get(searched, **blinded)).json["events"] == []
         file = await client.get("/api/workflows/w/history?format=binary", **blinded)
         assert (file.status, file.json["reason"]) == (403, "PERMISSION_DENIED")
     async with aio.insecure_channel(closed.grpc) as channel:

@@ -14,6 +14,7 @@ from eventually import eventually
 from json_client import Client
 from single_node import STATE, Served
 
+from raftflow.cluster.api.handlers import runs
 from raftflow.cluster.backup.manifest import decode as decode_manifest
 
 
@@ -180,6 +181,29 @@ async def test_a_list_says_how_far_its_store_is(client: Client) -> None:
         assert (await client.get(f"/api/workflows?{query}")).status == 400, query
 
 
+async def test_counts_by_status(client: Client) -> None:
+    for number in range(3):
+        await started(client, f"order-{number}")
+    await client.post("/api/workflows/order-1/terminate", {})
+    reply = await client.get("/api/workflow-counts")
+    by_status = {"WAITING": 2, "TERMINATED": 1}
+    assert reply.json == {"total": 3, "exact": True, "by_status": by_status}
+    assert int(reply.headers["X-Workflowd-Applied-Index"]) == 5
+    found = (await client.get("/api/workflow-counts?q=order-1&type=Order&attr.tier=")).json
+    assert (found["total"], found["by_status"]) == (0, {})
+    found = (await client.get("/api/workflow-counts?q=order-1&type=Order")).json
+    assert found["by_status"] == {"TERMINATED": 1}
+    for query in ("status=WAITING", "limit=1", "q=%00", "started_after=today"):
+        assert (await client.get(f"/api/workflow-counts?{query}")).status == 400, query
+    elsewhere = await client.get("/api/workflow-counts", **{"X-Workflowd-Namespace": "none"})
+    assert elsewhere.json["reason"] == "NAMESPACE_NOT_FOUND"
+
+
+async def test_a_run_may_have_the_name_of_a_collection(client: Client) -> None:
+    await started(client, "counts")
+    assert (await client.get("/api/workflows/counts")).json["workflow_id"] == "counts"
+
+
 async def test_the_same_id_twice(client: Client) -> None:
     run = await started(client)
     again = await client.post("/api/workflows", {"type": "Order", "workflow_id": "order-42"})
@@ -313,9 +337,39 @@ async def test_history_as_json_and_as_file(client: Client) -> None:
     assert nothing.status == 204
 
 
+async def test_a_search_in_a_history(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await started(client)
+    for number in range(9):
+        payload = {"payload_base64": "//4="} if number == 5 else {"payload": f"note {number}"}
+        body = {"name": "Größe" if number % 2 else "other", **payload}
+        await client.post("/api/workflows/order-42/signal", body)
+
+    async def found(query: str) -> tuple[list[int], int]:
+        reply = await client.get(f"/api/workflows/order-42/history?{query}")
+        assert reply.status == 200, reply.content
+        events = [event["event_id"] for event in reply.json["events"]]
+        return events, reply.json.get("next_from", 0)
+
+    assert await found("q=gr%C3%96%C3%9Fe") == ([3, 5, 7, 9], 0)
+    assert await found("q=signalreceived&from=4&limit=2") == ([4, 5], 6)
+    assert await found("q=NOTE+7") == ([9], 0)
+    assert await found("q=%2F%2F4%3D") == ([7], 0), "bytes that are no text, as they are shown"
+    assert await found("q=payload") == ([], 0), "names of fields are no values"
+    monkeypatch.setattr(runs, "SEARCHED_EVENTS", 4)
+    monkeypatch.setattr(runs, "_SEARCHED_SLICE", 3)
+    assert await found("q=note+4") == ([], 5)
+    assert await found("q=note+4&from=5") == ([6], 9)
+    for query in ("q=x&wait=1", "q=x&format=binary"):
+        reply = await client.get(f"/api/workflows/order-42/history?{query}")
+        assert (reply.status, reply.json["reason"]) == (400, "INVALID_FIELD")
+
+
 async def test_the_node_and_the_cluster(client: Client) -> None:
     health = (await client.get("/api/health")).json
     assert (health["status"], health["leader"], health["role"]) == ("ok", "n1", "leader")
+    assert health["workflows_active"] == 0
+    await started(client)
+    assert (await client.get("/api/health")).json["workflows_active"] == 1
     assert (await client.get("/api/ready")).json["ready"] is True
     cluster = (await client.get("/api/cluster")).json
     assert cluster["leader"] == "n1"

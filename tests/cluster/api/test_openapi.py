@@ -140,7 +140,8 @@ def problems(schema: Any, value: Any, where: str = "$") -> Iterator[str]:
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{where}: {value!r} is not one of {schema['enum']}"
-    if "pattern" in schema and not re.search(schema["pattern"], value):
+    told = isinstance(value, str) and "pattern" in schema
+    if told and not re.search(schema["pattern"], value):
         yield f"{where}: {value!r} does not look like {schema['pattern']}"
     if isinstance(value, list):
         for number, each in enumerate(value):

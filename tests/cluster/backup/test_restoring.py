@@ -13,7 +13,7 @@ from raftflow.cluster.config import Address, Config, Peer
 from raftflow.cluster.consensus.identity import DirectoryLock, IdentityError, claim_directory
 from raftflow.cluster.consensus.membership import Member
 from raftflow.cluster.consensus.membership_file import MembershipFile
-from raftflow.cluster.store import Store
+from raftflow.cluster.store import RunFilter, Store
 from raftflow.raftlog.disk import OsDisk
 from raftflow.raftlog.hardstate import HardState
 from raftflow.raftlog.journal import Journal
@@ -134,5 +134,5 @@ async def test_the_state_is_the_one_that_was_backed_up(rig: Rig, tmp_path: Path)
     restored(tmp_path / "data", content)
     store = await Store.open(tmp_path / "data" / "state.db")
     assert store.written == copy.applied
-    assert sum((await store.counts("default")).values()) == 2
+    assert (await store.counts(RunFilter(namespace="default"))).total == 2
     await store.close()

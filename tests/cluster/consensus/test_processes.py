@@ -17,7 +17,7 @@ from consensus_process import Gone, NodeProcess
 from eventually import eventually
 from ports import free_ports
 
-from raftflow.cluster.consensus.driver import EXIT_FATAL
+from raftflow.cluster.consensus.ending import EXIT_FATAL
 
 pytestmark = pytest.mark.cluster
 TIMING = [50, 400, 800]

@@ -11,7 +11,7 @@ from replica_rig import Rig
 
 from raftflow.cluster.leader import retention as module
 from raftflow.cluster.leader.retention import Retention
-from raftflow.cluster.store import AuditFilter
+from raftflow.cluster.store import AuditFilter, RunFilter
 from raftflow.engine.apply import Applied
 from raftflow.engine.commands import (
     FEATURE_LEVEL,
@@ -84,7 +84,7 @@ async def closed(rig: Rig, *ids: str) -> int:
 
 
 async def left(rig: Rig) -> int:
-    return sum((await rig.store.counts("default")).values())
+    return (await rig.store.counts(RunFilter(namespace="default"))).total
 
 
 async def test_closed_runs_go_when_their_time_has_passed(rig: Rig) -> None:

@@ -343,6 +343,9 @@ class FlowNode(SimNode):
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            elections=None,  # type: ignore[arg-type]  # nobody looks at the cluster page here
+            figures=None,  # type: ignore[arg-type]
+            peer_reports=None,  # type: ignore[arg-type]
             digests=NOT_COMPARED,  # the checkers compare them
             checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
             backups=None,  # type: ignore[arg-type]  # nobody asks for one here

@@ -1,0 +1,116 @@
+// The stream of the cluster's state, against servers that begin, fall silent and die.
+
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import test from "node:test";
+
+import { Api, ApiError } from "./api.js";
+import { Live } from "./live.js";
+
+// A node whose stream says what `events(send, response)` makes it say; without it there is none.
+async function node(name, events) {
+  const server = createServer((request, response) => {
+    if (request.url === "/api/cluster") {
+      response.end(JSON.stringify({ node: name, asked: true, nodes: [] }));
+    } else if (request.url === "/api/cluster/events" && events) {
+      response.writeHead(200, { "Content-Type": "text/event-stream" });
+      const send = (term) => {
+        response.write(`event: cluster\ndata: ${JSON.stringify({ node: name, term })}\n\n`);
+      };
+      events(send, response);
+    } else {
+      response.writeHead(404).end(JSON.stringify({ error: "no such path" }));
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const stop = () => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  };
+  return { http: `127.0.0.1:${server.address().port}`, stop };
+}
+
+// What is shown, until `enough` says that it is.
+function watch(nodes, enough) {
+  const api = new Api(`http://${nodes[0].http}`);
+  api.learn(nodes);
+  const shown = [];
+  return new Promise((resolve, reject) => {
+    let over = false;
+    const live = new Live(api, {
+      show: (cluster, base, streaming) => {
+        shown.push({ ...cluster, streaming });
+        if (!over && enough(shown)) end(resolve);
+      },
+      trouble: (error) => !over && end(reject, error),
+      wanted: () => !over,
+    });
+    const end = (settle, error) => {
+      over = true;
+      live.wake();
+      settle(error ?? shown);
+    };
+    live.run();
+  });
+}
+
+test("what the stream says is shown as it comes", async () => {
+  const one = await node("n1", (send) => {
+    send(1);
+    setTimeout(() => send(2), 20);
+  });
+  const shown = await watch([one], (all) => all.at(-1).term === 2);
+  assert.deepEqual(
+    shown.map(({ term, streaming }) => [term, streaming]),
+    [
+      [undefined, false],
+      [1, true],
+      [2, true],
+    ],
+  );
+  await one.stop();
+});
+
+test("when the node of the page dies the next one is heard at once", async () => {
+  const one = await node("n1", (send, response) => {
+    send(1);
+    setTimeout(() => response.destroy(), 1100);
+  });
+  const two = await node("n2", (send) => send(2));
+  const began = Date.now();
+  const shown = await watch([one, two], (all) => all.at(-1).term === 2);
+  assert.equal(shown.at(-1).node, "n2");
+  assert.ok(Date.now() - began < 2500, `${Date.now() - began} ms`);
+  await Promise.all([one.stop(), two.stop()]);
+});
+
+test("a node that falls silent is left", async () => {
+  const one = await node("n1", (send) => send(1));
+  const two = await node("n2", (send) => send(2));
+  const began = Date.now();
+  await watch([one, two], (all) => all.at(-1).term === 2);
+  assert.ok(Date.now() - began < 5000, `${Date.now() - began} ms`);
+  await Promise.all([one.stop(), two.stop()]);
+});
+
+test("a node without a stream is asked each second", async () => {
+  const older = await node("n1");
+  const shown = await watch([older], (all) => all.length === 3);
+  assert.ok(shown.every(({ asked, streaming }) => asked && !streaming));
+  await older.stop();
+});
+
+test("who may not look is told so, and not that the node is gone", async () => {
+  const server = createServer((_, response) => {
+    response.writeHead(401).end(JSON.stringify({ error: "a token is needed" }));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const closed = { http: `127.0.0.1:${server.address().port}` };
+  await assert.rejects(watch([closed], () => false), (error) => {
+    assert.ok(error instanceof ApiError);
+    assert.equal(error.status, 401);
+    return true;
+  });
+  server.closeAllConnections();
+  server.close();
+});
