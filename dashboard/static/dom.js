@@ -113,10 +113,12 @@ export function setText(node, text) {
 }
 
 // A table that a screen reader names, and that scrolls by itself where the screen is narrow. Each
-// column is its name, or {name, number: true}.
+// column is its name, or {name, number: true}; that of the buttons has none.
 export function table(label, columns, body, kind) {
   const heads = columns.map((column) =>
-    h("th", { scope: "col", class: column.number && "number" }, column.name ?? column),
+    column === ""
+      ? h("td", { class: "head" })
+      : h("th", { scope: "col", class: column.number && "number" }, column.name ?? column),
   );
   return h(
     "div",

@@ -25,7 +25,7 @@ export class Elections {
         {},
         h("div", { class: "loom-frame" }, this.ids, this.loom),
         h("p", { class: "loom-axis quiet", "aria-hidden": "true" }, this.from, h("span", {}, "now")),
-        table("Elections", ["At", { name: "Term", number: true }, "Leader", "Why"], this.rows),
+        table("List of elections", ["At", { name: "Term", number: true }, "Leader", "Why"], this.rows),
         this.more,
       ),
     );
