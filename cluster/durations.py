@@ -1,8 +1,8 @@
-"""How long things took lately: quantiles over the last seconds, without keeping the values.
+"""How long things took: quantiles without keeping the values.
 
-A value falls into one of some hundred classes, each ten per cent wider than the one below, and a
-slice of time counts its classes. So noting costs a logarithm and an addition however much happens,
-and a quantile is right to within five per cent.
+A value falls into one of some hundred classes, each ten per cent wider than the one below, and what
+is kept is how many fell into each. So noting costs a logarithm and an addition however much
+happens, and a quantile is right to within five per cent.
 """
 
 from __future__ import annotations
@@ -13,12 +13,26 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 _LEAST_MS = 0.01
-_GROWTH = 1.1
-_LOG_GROWTH = math.log(_GROWTH)
+_LOG_GROWTH = math.log(1.1)
+
+
+class Tally:
+    """Durations since it was last taken."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+
+    def note(self, ms: float) -> None:
+        self._counts[_class_of(ms)] += 1
+
+    def take(self, *wanted: float) -> list[float | None]:
+        """These quantiles, None each when nothing happened, and begin anew."""
+        counts, self._counts = self._counts, Counter()
+        return [_quantile(counts, each) for each in wanted]
 
 
 class Durations:
-    """``slices`` of ``slice_s`` seconds each are remembered, the one that has begun included."""
+    """Durations of the last ``slices`` of ``slice_s`` seconds, the one that has begun included."""
 
     def __init__(
         self, *, slice_s: float, slices: int, clock: Callable[[], float] = time.monotonic
@@ -31,17 +45,20 @@ class Durations:
         number = int(self._clock() / self._slice_s)
         if not self._slices or self._slices[-1][0] != number:
             self._slices.append((number, Counter()))
-        kind = 0 if ms <= _LEAST_MS else 1 + int(math.log(ms / _LEAST_MS) / _LOG_GROWTH)
-        self._slices[-1][1][kind] += 1
+        self._slices[-1][1][_class_of(ms)] += 1
 
-    def quantiles_ms(self, *wanted: float) -> list[float | None]:
-        """None each when nothing happened."""
+    def quantile_ms(self, wanted: float) -> float | None:
+        """None when nothing happened."""
         oldest = int(self._clock() / self._slice_s) - (self._slices.maxlen or 0)
         counts: Counter[int] = Counter()
         for number, of_slice in self._slices:
             if number > oldest:
                 counts.update(of_slice)
-        return [_quantile(counts, each) for each in wanted]
+        return _quantile(counts, wanted)
+
+
+def _class_of(ms: float) -> int:
+    return 0 if ms <= _LEAST_MS else 1 + int(math.log(ms / _LEAST_MS) / _LOG_GROWTH)
 
 
 def _quantile(counts: Counter[int], wanted: float) -> float | None:

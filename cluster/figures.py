@@ -42,11 +42,10 @@ class Figures:
 
     def now(self) -> NodeFigures:
         use = self._disk()
-        (fsync_ms,) = self._fsync.quantiles_ms(0.99)
         return NodeFigures(
             log_bytes=None if use is None else use.parts["log"],
             store_bytes=None if use is None else use.parts["state"],
             disk_free_bytes=None if use is None else use.free_bytes,
-            fsync_ms=fsync_ms,
+            fsync_ms=self._fsync.quantile_ms(0.99),
             loop_lag_ms=round(self._loop_lag_ms(), 1),
         )

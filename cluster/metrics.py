@@ -98,6 +98,7 @@ class Metrics:
         self._watch_disk(self.registry)
         self.spans_sent, self.spans_lost = _span_counters(self.registry)
         self._request_children: dict[tuple[str, str], Histogram] = {}
+        self.requests_total = 0
         self.registry.register(_Sampled(self.sources))
         ProcessCollector(registry=self.registry)
         _build_info(self.registry)
@@ -246,6 +247,7 @@ class Metrics:
 
     def request(self, method: str, code: str, seconds: float) -> None:
         """Count one API call. Both label sets are small and fixed."""
+        self.requests_total += 1
         child = self._request_children.get((method, code))
         if child is None:
             child = self._requests.labels(method, code)

@@ -60,10 +60,12 @@ from raftflow.cluster.members import Members
 from raftflow.cluster.metrics import Metrics, QueueGauges, RaftGauges
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import Pollers
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.proposer import Proposer
 from raftflow.cluster.reads import Reads
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.replica import Replica, ReplicaSettings
+from raftflow.cluster.samples import Samples
 from raftflow.cluster.scrub import Scrub, ScrubSettings
 from raftflow.cluster.steward import Steward
 from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTimes
@@ -160,6 +162,8 @@ class Node:
         exits.push_async_callback(self._start_scrub())
         watching = spawn(self.disk.run(), name="disk-watch", fatal=self.consensus.fatal)
         exits.push_async_callback(partial(end, watching))
+        sampling = spawn(self.samples.run(), name="samples", fatal=self.consensus.fatal)
+        exits.push_async_callback(partial(end, sampling))
         exits.push_async_callback(self._hand_over)
         self._started = True
         log.info("node_started", http=str(config.http_addr), grpc=str(config.grpc_addr))
@@ -310,10 +314,11 @@ class Node:
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         self.figures = Figures(
             disk=lambda: self.disk.latest,
-            loop_lag_ms=lambda: consensus.stats().loop_lag.max_ms,
+            loop_lag_ms=self.loop_lag_ms,
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
         self._exits.push_async_callback(self.elections.stop)
+        self.samples = Samples(consensus=consensus, node_id=config.node_id, source=self)
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
@@ -346,6 +351,7 @@ class Node:
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
         self.replica.subscribe(self._count)
+        self.proposer.on_committed = self.samples.committed
         consensus.channel.register(DEMAND_METHOD, self.duties.on_demand_message)
         consensus.channel.register(HEARTBEAT_METHOD, self.duties.on_heartbeat_message)
         consensus.channel.on_up(self.exchange.tell)
@@ -383,6 +389,13 @@ class Node:
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,
+            presence=Presence(
+                consensus=self.consensus,
+                node_id=self.config.node_id,
+                heartbeat_ms=self.config.heartbeat_ms,
+                fatal=self.consensus.fatal,
+            ),
+            samples=self.samples,
             digests=self.digests,
             checks=self.checks,
             backups=BackupSource(
@@ -487,6 +500,7 @@ class Node:
     def _count(self, applied: Applied, batch: Batch) -> None:
         if batch.commands:
             self.levels.saw_entry(batch.feature_level)
+            self.samples.applied(len(batch.commands))
         for run in applied.changes.runs.values():
             problem = wakeup_problem(run)
             if problem is not None:
@@ -498,6 +512,26 @@ class Node:
     def _flushed(self, seconds: float) -> None:
         self.metrics.fsync.observe(seconds)
         self.figures.flushed(seconds)
+        self.samples.flushed(seconds)
+
+    # ---- what samples read (Source) -------------------------------------------------------------
+
+    def requests_total(self) -> int:
+        return self.metrics.requests_total
+
+    def open_runs(self) -> int:
+        return sum(self.replica.catalog.open_runs.values())
+
+    def loop_lag_ms(self) -> float:
+        return self.consensus.stats().loop_lag.max_ms
+
+    def queues(self) -> tuple[int, int, int] | None:
+        if self.consensus.role is not Role.LEADER:
+            return None
+        matching, leases = self.duties.matching, self.duties.leases
+        return matching.depth(activities=True), matching.depth(activities=False), len(leases)
+
+    # ---- what a scrape reads --------------------------------------------------------------------
 
     def _raft_gauges(self) -> RaftGauges:
         status = self.consensus.status()

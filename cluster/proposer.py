@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.codec import commands
@@ -64,6 +64,18 @@ class _Pending:
     command: bytes
     done: AnswerCallback
     lost: Callable[[Exception], None]
+    since_s: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    """An entry on its way; ``since_s``: the command in it that came first has waited since then.
+    ``left_s`` is of the monotonic clock."""
+
+    term: int
+    command_ids: list[str]
+    since_s: float
+    left_s: float
 
 
 class Proposer:
@@ -87,8 +99,7 @@ class Proposer:
         self._pending: list[_Pending] = []
         self._pending_bytes = 0
         self._waiting: dict[str, list[_Pending]] = {}
-        # index -> (term, command ids), and when it left
-        self._in_flight: dict[int, tuple[int, list[str], float]] = {}
+        self._in_flight: dict[int, _InFlight] = {}  # by index
         self._refused = 0
         self._refused_at = 0.0
         self._flush_scheduled = False
@@ -97,6 +108,8 @@ class Proposer:
         self.on_submitted: Callable[[bytes], None] = lambda command: None
         # Told when what waited has left in an entry.
         self.on_entry: Callable[[], None] = lambda: None
+        # Told of each entry how long its first command has waited until it was applied.
+        self.on_committed: Callable[[float], None] = lambda seconds: None
 
     @property
     def pending(self) -> int:
@@ -105,7 +118,7 @@ class Proposer:
 
     def backlog(self) -> Backlog:
         now = time.monotonic()
-        left = min((at for _term, _ids, at in self._in_flight.values()), default=now)
+        left = min((flight.left_s for flight in self._in_flight.values()), default=now)
         return Backlog(
             commands=len(self._pending),
             bytes=self._pending_bytes,
@@ -169,11 +182,13 @@ class Proposer:
     def on_applied(self, applied: Applied, batch: Batch) -> None:
         """Answer the calls whose commands this entry carried."""
         flight = self._in_flight.pop(batch.index, None)
-        if flight is not None and flight[0] != batch.term:
+        if flight is not None and flight.term != batch.term:
             # Raft §5.4: another leader's entry stands at this index, so ours never will.
-            for command_id in flight[1]:
+            for command_id in flight.command_ids:
                 for call in self._waiting.pop(command_id, ()):
                     call.lost(NotLeader(self._consensus.leader))
+        elif flight is not None:
+            self.on_committed(time.perf_counter() - flight.since_s)
         if self._waiting:
             for reply in applied.replies:
                 for call in self._waiting.pop(reply.command_id, ()):
@@ -255,7 +270,9 @@ class Proposer:
             for call in calls:
                 call.lost(error)
             return True
-        self._in_flight[proposed.index] = (proposed.term, list(by_id), time.monotonic())
+        self._in_flight[proposed.index] = _InFlight(
+            proposed.term, list(by_id), calls[0].since_s, time.monotonic()
+        )
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
         return True

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractContextManager, aclosing
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from aiohttp import HttpVersion11, web
@@ -22,6 +22,7 @@ from raftflow.cluster.api import json_routes, sessions
 from raftflow.cluster.api.admission import Admission
 from raftflow.cluster.api.auth import NAMESPACE_HEADER, Caller
 from raftflow.cluster.api.encoding import encode, encode_answer
+from raftflow.cluster.api.feed import ClusterFeed, last_words
 from raftflow.cluster.api.http_connection import BrokenBody, Connection, ConnectionServer
 from raftflow.cluster.api.limits import over
 from raftflow.cluster.api.noting import Noted, noting
@@ -78,6 +79,7 @@ class HttpServer:
         self._admission = admission
         self._limits = limits
         self._page = Page()
+        self._feed = ClusterFeed(node)
         self._server: asyncio.Server | TlsListener | None = None
         self._web: web.Server | None = None
         self._stopping = False
@@ -113,6 +115,7 @@ class HttpServer:
                 await asyncio.sleep(_LAST_CALLS_S)
             self._web.pre_shutdown()  # those at rest; the others when their call is answered
             await self._web.shutdown(timeout=2.0)
+        await self._feed.stop()
 
     def _request(
         self,
@@ -149,7 +152,8 @@ class HttpServer:
                 with self._noting(http, route, path_id) as call:
                     caller = self._identify(http, name)
                     caller, answer = await self._call(http, route, caller, path_id, query, call)
-                response = await self._answered(http, answer, caller)
+                answered = self._watched if route.streams else self._answered
+                response = await answered(http, answer, caller)
             else:
                 response = self._static(http, raw_path)
         except asyncio.CancelledError:
@@ -223,6 +227,7 @@ class HttpServer:
             http.headers,
             body,
             self._node.config.http_scheme == "https",
+            self._feed,
         )
         call.given = lambda: request.given
         if route.polls:
@@ -299,6 +304,27 @@ class HttpServer:
             return await self._hand_out(http, answer, headers)
         content = await encode_answer(answer.body)
         return web.Response(status=answer.status, headers=headers, body=content)
+
+    async def _watched(
+        self, http: web.BaseRequest, answer: Answer, caller: Caller
+    ) -> web.StreamResponse:
+        """An answer that goes on for as long as its caller may have it, and then says why not."""
+        streamed = web.StreamResponse(status=answer.status, headers=answer.headers)
+        pieces = cast("AsyncGenerator[bytes, None]", answer.stream)
+        with self._admission.holding(caller.actor):
+            self._allow(http, streamed)
+            await streamed.prepare(http)
+            try:
+                with self._node.tokens.calls.waits(caller):
+                    async with aclosing(pieces):
+                        async for piece in self._guarded(pieces, caller):
+                            await streamed.write(piece)
+            except (ApiError, Unavailable) as problem:
+                why = of_exception(problem)
+                assert why is not None
+                await streamed.write(last_words(why))
+        await streamed.write_eof()
+        return streamed
 
     async def _guarded(self, pieces: AsyncIterator[bytes], caller: Caller) -> AsyncIterator[bytes]:
         async for piece in pieces:

@@ -14,6 +14,7 @@ from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
 from raftflow.cluster.api.routes import (
     access,
+    cluster,
     families,
     node,
     queues,
@@ -58,7 +59,9 @@ PATHS: Mapping[str, Methods] = {
     "/api/audit": {"GET": access.LIST_AUDIT},
     "/api/health": {"GET": node.HEALTH},
     "/api/ready": {"GET": node.READY},
-    "/api/cluster": {"GET": node.CLUSTER},
+    "/api/cluster": {"GET": cluster.DESCRIBE},
+    "/api/cluster/history": {"GET": cluster.HISTORY},
+    "/api/cluster/events": {"GET": cluster.EVENTS},
     "/api/cluster/nodes": {"POST": node.ADD_NODE},
     "/api/cluster/backup": {"GET": node.TAKE_BACKUP},
     "/api/why/log": {"GET": why.LOG},

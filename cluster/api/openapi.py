@@ -22,7 +22,9 @@ _WITH_BODY = ("NOT_JSON", "BODY_TOO_LARGE", "PAYLOAD_TOO_LARGE", "REQUEST_TIMEOU
 _CHANGING = ("OVERLOADED", "MAYBE_APPLIED", "FEATURE_UNAVAILABLE")
 _STATUS_TEXTS = {200: "Done.", 201: "Made.", 204: "Nothing came in time.", 503: "Not now."}
 # These look at this node alone.
-_LOCAL = frozenset({"Health", "Ready", "DescribeCluster", "DescribeApi", "DescribeSession"})
+_LOCAL = frozenset(
+    {"Health", "Ready", "DescribeCluster", "WatchCluster", "DescribeApi", "DescribeSession"}
+)
 _RETRY_AFTER = {
     "description": "Seconds to wait before asking again.",
     "schema": {"type": "integer", "minimum": 1},
@@ -146,6 +148,8 @@ def _answer(route: Route, status: int, shape: Schema | None) -> dict[str, Any]:
         shown["headers"] = {
             BACKUP_HEADER: {"description": "Its manifest, as JSON.", "schema": {"type": "string"}}
         }
+    if route.streams:
+        shown["content"] = {"text/event-stream": {}}
     if route.name == "GetHistory" and status == 200:
         shown["content"]["application/octet-stream"] = {}
     if route.name == "ListWorkflows":

@@ -43,6 +43,8 @@ OPERATIONS: Mapping[str, Permission] = {
     "EndSession": Permission("any", frozenset(Role), changes=True),
     "Metrics": Permission("viewer", _LOOK.roles, whole_cluster=True),
     "DescribeCluster": _LOOK,
+    "GetClusterHistory": _LOOK,
+    "WatchCluster": _LOOK,
     "ListQueues": _LOOK,
     "ListWorkers": _LOOK,
     "ListWorkflows": _LOOK,

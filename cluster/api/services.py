@@ -20,6 +20,7 @@ from raftflow.cluster.figures import NodeFigures
 from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.refused_calls import RefusedCalls
 from raftflow.cluster.store.views import (
     AuditFilter,
@@ -203,6 +204,16 @@ class Figures(Protocol):
     def now(self) -> NodeFigures: ...
 
 
+class Samples(Protocol):
+    """`cluster.samples.Samples`: the last hour in figures."""
+
+    every_ms: int
+
+    def last(self, minutes: int) -> tuple[int, Mapping[str, Sequence[Any]]]:
+        """How long ago (ms) the first was taken, and the series by name."""
+        ...
+
+
 class Digests(Protocol):
     @property
     def compared_index(self) -> int: ...
@@ -249,6 +260,8 @@ class NodeServices:
     elections: Elections
     figures: Figures
     peer_reports: PeerReports
+    presence: Presence
+    samples: Samples
     digests: Digests
     checks: Checks
     backups: Backups

@@ -459,6 +459,18 @@ SHAPES: Mapping[str, Schema] = {
             "description": "Seconds until each certificate that it uses is over, by its use.",
         },
     ),
+    "ClusterHistory": _shape(
+        {
+            "node": TEXT,
+            "every_ms": COUNT,
+            "from": TIME,
+            "samples": {
+                "type": "object",
+                "description": "By name, oldest first; null where nothing is known.",
+                "additionalProperties": array({"type": ["number", "null"]}),
+            },
+        }
+    ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT
     ),

@@ -22,7 +22,8 @@ class Reply:
 
 
 class Client:
-    """Paths go out as they are written: encoded ids stay encoded."""
+    """Paths go out as they are written: encoded ids stay encoded. Of a stream of events only the
+    head is read."""
 
     def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
         self._session = session
@@ -38,7 +39,9 @@ class Client:
             sent.setdefault("Content-Type", "application/json")
         url = URL(self.base + path, encoded=True)
         async with self._session.request(method, url, data=data, headers=sent) as answer:
-            return Reply(answer.status, answer.headers, await answer.read())
+            endless = answer.content_type == "text/event-stream"
+            content = b"" if endless else await answer.read()
+            return Reply(answer.status, answer.headers, content)
 
     async def get(self, path: str, **headers: str) -> Reply:
         return await self.call("GET", path, **headers)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from engine_harness import (
     EngineHarness,
@@ -42,7 +42,9 @@ from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
 from raftflow.cluster.pollers import EVERYTHING
+from raftflow.cluster.presence import Presence
 from raftflow.cluster.refused_calls import RefusedCalls
+from raftflow.cluster.samples import Samples
 from raftflow.cluster.store.batch import plain_text
 from raftflow.cluster.store.records import frame
 from raftflow.cluster.store.trail import _matches
@@ -535,6 +537,26 @@ class SingleNode:
         return {"checked": 0, "walks": 0, "violated": 0, "violations": []}
 
 
+class NothingHappens:
+    """What samples read."""
+
+    def requests_total(self) -> int:
+        return 0
+
+    def open_runs(self) -> int:
+        return 0
+
+    def loop_lag_ms(self) -> float:
+        return 0.0
+
+    def queues(self) -> tuple[int, int, int] | None:
+        return (0, 0, 0)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    raise error
+
+
 @dataclass(frozen=True, slots=True)
 class Led:
     """Who led, as consensus says it."""
@@ -600,6 +622,8 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         elections=Led(node),
         figures=node,
         peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),
+        presence=Presence(consensus=node, node_id="n1", heartbeat_ms=50, fatal=_fail),
+        samples=Samples(consensus=node, node_id="n1", source=NothingHappens()),
         checks=node,
         backups=Backups(node),
         hosted_types=frozenset({"Hosted"}),

@@ -96,6 +96,17 @@ async def describe(node: NodeServices, *, silent: Collection[str] = ()) -> dict[
     }
 
 
+def history(node: NodeServices, minutes: int) -> dict[str, Any]:
+    """This node's samples of the last minutes."""
+    first_ago_ms, series = node.samples.last(minutes)
+    return {
+        "node": node.config.node_id,
+        "every_ms": node.samples.every_ms,
+        "from": timestamp(node.clock.wall_ms() - first_ago_ms),
+        "samples": series,
+    }
+
+
 def seen_by(shown: dict[str, Any], namespaces: Collection[str]) -> dict[str, Any]:
     """What names runs is for those who may see their namespaces; without any that is everybody."""
     if not namespaces:

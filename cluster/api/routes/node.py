@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from raftflow.cluster.api import views
 from raftflow.cluster.api.handlers import admin
-from raftflow.cluster.api.handlers import cluster as handlers
 from raftflow.cluster.api.routes.request import Answer, Request, Route, request_id
 from raftflow.cluster.api.schema import (
     ID,
@@ -154,20 +153,6 @@ READY = Route(
     handler=ready,
     summary="Whether this node knows a leader and has caught up.",
     answers={200: ref("Readiness"), 503: ref("Readiness")},
-    namespaced=False,
-)
-
-
-async def cluster(request: Request) -> Answer:
-    shown = await handlers.describe(request.node)
-    return Answer(200, handlers.seen_by(shown, request.caller.namespaces))
-
-
-CLUSTER = Route(
-    name="DescribeCluster",
-    handler=cluster,
-    summary="Every node, as it says itself; the elections that this node saw.",
-    answers={200: ref("Cluster")},
     namespaced=False,
 )
 

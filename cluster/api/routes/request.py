@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from multidict import MultiMapping
 
 from raftflow.cluster.api.auth import Caller
+from raftflow.cluster.api.feed import ClusterFeed
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import check_id, check_payload
 from raftflow.cluster.api.schema import Object, Schema
@@ -57,6 +58,7 @@ class Request:
     headers: MultiMapping[str]
     body: bytes
     secure: bool = False  # over TLS
+    feed: ClusterFeed | None = None
     given: Mapping[str, Any] = field(default_factory=dict)  # the body, once it was read
 
     def fields(self, *, strict: bool = True) -> Fields:
@@ -96,6 +98,7 @@ class Route:
     body: Object | None = None
     refusals: tuple[str, ...] = ()
     polls: bool = False  # may wait for long; a stopping node ends it
+    streams: bool = False  # so may its answer
     namespaced: bool = True
 
 

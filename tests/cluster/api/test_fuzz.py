@@ -26,7 +26,7 @@ ROUTES = [
     (method, route)
     for _, methods in templates()
     for method, route in methods.items()
-    if route.name != "DescribeCluster"
+    if route.name not in ("DescribeCluster", "WatchCluster")
 ]
 FIELDS = [
     name

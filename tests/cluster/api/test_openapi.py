@@ -195,6 +195,7 @@ async def test_so_do_answers_about_the_node(client: Client) -> None:
         ("/api/ready", "Readiness"),
         ("/api/cluster", "Cluster"),
         ("/api/namespaces", "Namespaces"),
+        ("/api/cluster/history", "ClusterHistory"),
         ("/api/queues", "Queues"),
         ("/api/workers", "Workers"),
         ("/api/nothing", "Error"),

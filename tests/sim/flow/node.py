@@ -346,6 +346,8 @@ class FlowNode(SimNode):
             elections=None,  # type: ignore[arg-type]  # nobody looks at the cluster page here
             figures=None,  # type: ignore[arg-type]
             peer_reports=None,  # type: ignore[arg-type]
+            presence=None,  # type: ignore[arg-type]
+            samples=None,  # type: ignore[arg-type]
             digests=NOT_COMPARED,  # the checkers compare them
             checks=InvariantChecks(store=self.store, metrics=METRICS, fatal=self.fatal),
             backups=None,  # type: ignore[arg-type]  # nobody asks for one here
