@@ -18,7 +18,7 @@ def scene(site: Site) -> None:
     site.start("meter-1", "Meter", input="1")
     site.start("route-1", "Delivery", input="route-1")
     site.start("pickup-1", "Pickup", input="pickup-1")
-    site.start("lost-1", "Nobody", task_queue="attic")
+    site.start("lost-1", "Order", task_queue="attic")
     for order in ("order-1", "order-2"):
         site.wait_for_step(order, "approved")
         site.call("POST", f"/api/workflows/{order}/signal", {"name": "approved", "payload": "yes"})

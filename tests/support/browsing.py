@@ -45,7 +45,7 @@ SERIOUS = {"serious", "critical"}
 def chromium() -> Iterator[Browser]:
     """Playwright brings browsers of its own only when told to: this is the system's."""
     path = need("chromium")
-    # Its event loop counts as running while it is open, so that nothing asynchronous runs beside it.
+    # Its event loop counts as running while it is open: nothing asynchronous can run beside it.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
         try:
@@ -108,7 +108,7 @@ class Visitor:
         dialog.wait_for(state="detached")
         self.page.get_by_role("button", name="Log out").wait_for()
 
-    def dialog(self, title: str | re.Pattern[str] = "") -> Locator:
+    def dialog(self, title: str | re.Pattern[str]) -> Locator:
         found = (
             self.page.get_by_role("dialog", name=title) if title else self.page.locator("dialog")
         )
@@ -155,7 +155,7 @@ class Visitor:
     def text(self) -> str:
         return self.page.locator("body").inner_text()
 
-    def role_faults(self) -> list[str]:
+    def faults_of_access(self) -> list[str]:
         """What axe finds serious or critical in the page as it is now."""
         self.page.evaluate(_axe())
         found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")

@@ -1,4 +1,4 @@
-"""Three real nodes that ask for tokens, and a worker of theirs: what people with a browser visit."""
+"""Three real nodes that ask for tokens, with a worker: what people with a browser visit."""
 
 from __future__ import annotations
 
