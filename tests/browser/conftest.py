@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,6 +10,9 @@ import pytest
 from browsing import Visit, Visitor, chromium, visitor
 from playwright.sync_api import Browser
 from site_nodes import TOKENS, Site, site_in
+
+VISITORS = pytest.StashKey[list[Visitor]]()
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,12 +35,34 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed tells what was on the screens."""
+    report = yield
+    if report.failed and call.when == "call":
+        item.stash[FAILED] = True
+        for each in item.stash.get(VISITORS, []):
+            report.sections.append(("On the screen", each.last_words()))
+    return report
+
+
 @pytest.fixture
-def visit(browser: Browser, site: Site) -> Iterator[Visit]:
+def visit(browser: Browser, site: Site, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """Lets people in; once they have gone, no browser may have complained of anything that the test
+    did not expect."""
+    here: list[Visitor] = []
+    request.node.stash[VISITORS] = here
     with ExitStack() as people:
 
         def enter(role: str = "root", *, node: str = "n1", **how: Any) -> Visitor:
             token = TOKENS[role] if role else ""
-            return people.enter_context(visitor(browser, site.base_of(node), token=token, **how))
+            here.append(
+                people.enter_context(visitor(browser, site.base_of(node), token=token, **how))
+            )
+            return here[-1]
 
         yield enter
+        if FAILED not in request.node.stash:
+            assert [each.unexpected() for each in here] == [[] for _ in here]
