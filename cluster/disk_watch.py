@@ -64,18 +64,18 @@ def growth(first: tuple[float, DiskUse], last: tuple[float, DiskUse]) -> Growth 
 def measure(data_dir: Path) -> DiskUse:
     parts = dict.fromkeys(_PARTS.values(), 0)
     for name, part in _PARTS.items():
-        parts[part] += _bytes_under(data_dir / name)
+        parts[part] += bytes_under(data_dir / name)
     usage = shutil.disk_usage(data_dir)
     return DiskUse(usage.total, usage.free, parts)
 
 
-def _bytes_under(path: Path) -> int:
+def bytes_under(path: Path) -> int:
     """What disappears meanwhile counts nothing: segments are compacted, copies are swapped in."""
     try:
         if not path.is_dir():
             return path.stat().st_size
         with os.scandir(path) as entries:
-            return sum(_bytes_under(Path(entry.path)) for entry in entries)
+            return sum(bytes_under(Path(entry.path)) for entry in entries)
     except FileNotFoundError:
         return 0
 

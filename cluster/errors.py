@@ -81,6 +81,16 @@ class MembershipRefused(Exception):
         self.message = message
 
 
+class OperationRefused(Exception):
+    """What an operator asked of a node is not possible there. ``reason`` is one of the error table;
+    the message says why, and what to do."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
 class Indeterminate(Exception):
     """The command was proposed and leadership was lost before its fate was known: it may still be
     applied. Forwarding tries again with the same id; callers at the edge never see this."""

@@ -23,6 +23,7 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.background import end, spawn
 from raftflow.cluster.backup.source import BackupSource
+from raftflow.cluster.checkpoints import Checkpoints
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.codec.commands import entry_level
@@ -49,6 +50,7 @@ from raftflow.cluster.elections import Elections
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import Figures
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.handover import Handover
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
 from raftflow.cluster.hosted.pool import ReplayPool
@@ -122,7 +124,7 @@ class Node:
         self._build_core(store, claim)
         self._build_calls()
         self._build_tasks(store)
-        self._build_watches()
+        self._build_watches(store)
         self._build_insight(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
@@ -265,6 +267,9 @@ class Node:
         self.members = Members(
             consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
         )
+        self.handover = Handover(
+            consensus=self.consensus, watch=self.watch, node_id=self.config.node_id
+        )
         self.steward = Steward(self.consensus)
         self.reads = Reads(
             consensus=self.consensus,
@@ -308,7 +313,7 @@ class Node:
         )
         self.refused = RefusedCalls(consensus=self.consensus, node_id=config.node_id)
 
-    def _build_watches(self) -> None:
+    def _build_watches(self, store: Store) -> None:
         """What this node tells of itself and of the cluster."""
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
@@ -318,6 +323,13 @@ class Node:
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
         self._exits.push_async_callback(self.elections.stop)
+        self.checkpoints = Checkpoints(
+            consensus=consensus,
+            replica=self.replica,
+            store=store,
+            node_id=config.node_id,
+            log_directory=config.data_dir / "raft",
+        )
         self.samples = Samples(consensus=consensus, node_id=config.node_id, source=self)
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
@@ -386,6 +398,8 @@ class Node:
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            handover=self.handover,
+            checkpoints=self.checkpoints,
             elections=self.elections,
             figures=self.figures,
             peer_reports=self.peer_reports,

@@ -69,13 +69,12 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    """An entry on its way; ``since_s``: the command in it that came first has waited since then.
-    ``left_s`` is of the monotonic clock."""
+    """An entry on its way; ``since_s``: the command in it that came first has waited since then."""
 
     term: int
     command_ids: list[str]
     since_s: float
-    left_s: float
+    left_s: float  # by the monotonic clock
 
 
 class Proposer:
@@ -271,7 +270,7 @@ class Proposer:
                 call.lost(error)
             return True
         self._in_flight[proposed.index] = _InFlight(
-            proposed.term, list(by_id), calls[0].since_s, time.monotonic()
+            proposed.term, list(by_id), calls[0].since_s, left_s=time.monotonic()
         )
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)

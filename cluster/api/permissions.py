@@ -79,6 +79,8 @@ OPERATIONS: Mapping[str, Permission] = {
     "SetNamespaceQuota": _RULE,
     "AddNode": _RULE,
     "RemoveNode": _RULE,
+    "TransferLeadership": _RULE,
+    "SnapshotNode": _RULE,
     "TakeBackup": _RULE,
     "MintToken": _RULE,
     "ListTokens": _LOOK_AT_RULE,

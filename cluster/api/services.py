@@ -12,11 +12,13 @@ from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.backup.source import Taken
+from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.config import Config
 from raftflow.cluster.consensus.types import Election
 from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
+from raftflow.cluster.handover import Handed
 from raftflow.cluster.leader_facts import LeaderFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
@@ -189,6 +191,22 @@ class Members(Protocol):
     async def remove(self, member_id: str) -> int: ...
 
 
+class Handover(Protocol):
+    """`cluster.handover.Handover`: any node's way to change who leads."""
+
+    async def transfer(self, to: str) -> Handed:
+        """Raises OperationRefused or Unavailable."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """`cluster.checkpoints.Checkpoints`: any node's way to another one's disk."""
+
+    async def make(self, node_id: str) -> Made:
+        """Raises OperationRefused or Unavailable."""
+        ...
+
+
 class Elections(Protocol):
     """`cluster.elections.Elections`."""
 
@@ -257,6 +275,8 @@ class NodeServices:
     clock: Clock
     levels: Levels
     members: Members
+    handover: Handover
+    checkpoints: Checkpoints
     elections: Elections
     figures: Figures
     peer_reports: PeerReports

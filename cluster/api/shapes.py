@@ -471,6 +471,10 @@ SHAPES: Mapping[str, Schema] = {
             },
         }
     ),
+    "Transferred": _shape({"from": TEXT, "leader": TEXT, "term": COUNT}),
+    "SnapshotMade": _shape(
+        {"id": TEXT, "index": COUNT, "first_index": COUNT, "bytes_freed": COUNT}
+    ),
     "MemberChanged": _shape(
         {"id": TEXT, "member": _MEMBER, "index": COUNT, "cluster_id": _OPTIONAL_TEXT}, raft=TEXT
     ),

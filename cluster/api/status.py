@@ -13,6 +13,7 @@ from raftflow.cluster.errors import (
     HistoryDamaged,
     LeaseLost,
     MembershipRefused,
+    OperationRefused,
     Overloaded,
     Unavailable,
 )
@@ -65,6 +66,7 @@ TABLE: dict[str, Situation] = {
     "NODE_EXISTS": Situation(409, _C.ALREADY_EXISTS),
     "NODE_NOT_FOUND": Situation(404, _C.NOT_FOUND),
     "MEMBERSHIP_REFUSED": Situation(409, _C.FAILED_PRECONDITION),
+    "NODE_REFUSED": Situation(409, _C.FAILED_PRECONDITION),
     "FEATURE_UNAVAILABLE": Situation(409, _C.FAILED_PRECONDITION),
     "HISTORY_DAMAGED": Situation(500, _C.DATA_LOSS),
     "OVERLOADED": Situation(429, _C.RESOURCE_EXHAUSTED),
@@ -157,7 +159,7 @@ def of_exception(error: Exception) -> ApiError | None:
                 level=error.level,
                 held_back_by=list(error.held_back_by),
             )
-        case MembershipRefused():
+        case MembershipRefused() | OperationRefused():
             return ApiError(error.reason, error.message)
         case LeaseLost():
             return ApiError("LEASE_LOST", error.message, cancelled=error.cancelled)

@@ -8,7 +8,7 @@ import click
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.options import DURATION, client_options
-from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.cli.output import Printer, printable
 
 
 @click.group()
@@ -83,6 +83,27 @@ def restart(client: Client, printer: Printer, command: str, release: str, timeou
         printer.document([asdict(each) for each in done])
     else:
         printer.note(f"all {len(done)} nodes are restarted")
+
+
+@cluster.command()
+@click.argument("to", metavar="[ID]", default="")
+@client_options
+def transfer(client: Client, printer: Printer, to: str) -> None:
+    """Hand leadership over to the voter ID, or to the one that has most of the log.
+
+    Calls wait for a moment and none is lost. Returns once another node leads; exit status 1 when
+    the old one leads on.
+
+    \b
+    Examples:
+      raftflow cluster transfer
+      raftflow cluster transfer n2
+    """
+    handed = client.request("POST", "/api/cluster/transfer", body={"to": to} if to else {}).json()
+    if printer.format == "json":
+        printer.document(handed)
+    else:
+        click.echo(printable(f"{handed['leader']} leads, in term {handed['term']}"))
 
 
 def _row(node: dict[str, Any], answering: str) -> tuple[Any, ...]:

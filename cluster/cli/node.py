@@ -169,6 +169,24 @@ def replace(
 
 
 @node.command()
+@click.argument("node_id", metavar="ID")
+@client_options
+def snapshot(client: Client, printer: Printer, node_id: str) -> None:
+    """Make the state of the node ID durable on its disk now, and shorten its log.
+
+    Nodes do so by themselves every few seconds and keep a tail of the log for others that are slow;
+    this keeps none but for those that the leader has yet to send entries to. For a disk that fills.
+    """
+    made = client.request("POST", f"{_path(node_id)}/snapshot").json()
+    _tell(
+        printer,
+        made,
+        f"{node_id}: the state is durable up to entry {made['index']}, the log begins with"
+        f" {made['first_index']} ({made['bytes_freed']} bytes freed)",
+    )
+
+
+@node.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def rebuild(directory: Path, yes: bool) -> None:

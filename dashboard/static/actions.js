@@ -46,7 +46,15 @@ const ACTIONS = [
     label: "Cancel",
     title: "Cancel this run?",
     text: "Its code is told and may compensate first; otherwise it ends at once.",
-    fields: [REASON, { name: "graceful", label: "Tell its code, which may compensate", kind: "check", value: true }],
+    fields: [
+      REASON,
+      {
+        name: "graceful",
+        label: "Tell its code, which may compensate",
+        kind: "check",
+        value: true,
+      },
+    ],
     action: "Cancel the run",
     danger: true,
   },
@@ -82,15 +90,19 @@ export class RunActions {
 
   // What the role may not do is not offered; what does not fit the state of the run neither.
   show(run) {
-    const open = OPEN.has(run.status);
     const offered = ACTIONS.filter(
-      ({ call, closed = false, when = () => true }) =>
-        this.view.api.may(call) && closed !== open && when(run),
+      (action) => this.view.api.may(action.call) && applies(action, run),
     );
     const names = offered.map(({ verb }) => verb);
     // A payload that is null may not be seen, and the file holds them all.
     if (run.input !== null) names.push("download");
-    reconcile(this.element, names, (name) => name, (name) => this.button(name), () => "");
+    reconcile(
+      this.element,
+      names,
+      (name) => name,
+      (name) => this.button(name),
+      () => "",
+    );
   }
 
   button(name) {
@@ -100,7 +112,11 @@ export class RunActions {
     }
     const action = ACTIONS.find(({ verb }) => verb === name);
     const look = action.danger ? "danger" : undefined;
-    return h("button", { ...properties, class: look, onclick: () => this.act(action) }, action.label);
+    return h(
+      "button",
+      { ...properties, class: look, onclick: () => this.act(action) },
+      action.label,
+    );
   }
 
   async act(action) {
@@ -147,7 +163,9 @@ export class RunActions {
       const query = { target: run.workflow_id, limit: 1, outcome: "OK" };
       const { entries } = await this.view.api.get("/api/audit", query);
       const [last] = entries;
-      return last ? ` The audit log names ${last.actor}: ${last.call} at ${localTime(last.at)}.` : "";
+      return last
+        ? ` The audit log names ${last.actor}: ${last.call} at ${localTime(last.at)}.`
+        : "";
     } catch {
       return "";
     }
@@ -180,11 +198,9 @@ function fieldsOf({ verb, fields }, run) {
 
 // What somebody else did since `seen`, told to who was about to act; "" when that makes no difference.
 // RUNNING and WAITING come and go by themselves.
-export function whatChanged(seen, now, { closed = false }) {
-  const wasOpen = OPEN.has(seen.status);
-  const isOpen = OPEN.has(now.status);
-  if (wasOpen && !isOpen && !closed) {
-    return `Nothing was sent. Since you looked the run has ended: ${stateText(now)}.`;
+export function whatChanged(seen, now, action) {
+  if (!applies(action, now)) {
+    return `Nothing was sent: ${stateText(now)}. There is nothing left to ${action.verb}.`;
   }
   if (standsStill(seen) !== standsStill(now) || askedToCancel(seen) !== askedToCancel(now)) {
     return (
@@ -193,6 +209,10 @@ export function whatChanged(seen, now, { closed = false }) {
     );
   }
   return "";
+}
+
+function applies({ closed = false, when = () => true }, run) {
+  return OPEN.has(run.status) !== closed && when(run);
 }
 
 function standsStill(run) {

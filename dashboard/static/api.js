@@ -104,15 +104,17 @@ export class Api {
     return this.request("GET", path, query, READ_TIMEOUT_MS);
   }
 
-  // What this node knows itself. A session is good on the host alone that it was opened at.
+  // What that node knows itself. A session is good on the host alone that it was opened at.
   async getAt(http, path) {
     const url = `${new URL(this.base).protocol}//${http}${path}`;
-    return accepted(await this.send(url, "GET", AbortSignal.timeout(STATUS_TIMEOUT_MS)));
+    const answer = await this.send(url, "GET", AbortSignal.timeout(STATUS_TIMEOUT_MS));
+    return accepted(answer, asJson);
   }
 
-  // The same way to the cluster, asking about another namespace.
+  // The same way to the cluster, asking about this namespace whatever view is shown meanwhile.
   within(namespace) {
-    return Object.create(this, { namespace: { value: namespace } });
+    const current = { get: () => this.current, set: (index) => (this.current = index) };
+    return Object.create(this, { namespace: { value: namespace }, current });
   }
 
   cluster() {
@@ -136,8 +138,7 @@ export class Api {
   // An answer of this node that goes on until `signal` ends it.
   async stream(base, path, signal) {
     const answer = await this.send(`${base}${path}`, "GET", signal);
-    if (!answer.ok) throw await errorOf(answer);
-    return answer;
+    return accepted(answer, () => answer);
   }
 
   // This node is lost. Another call may have moved on meanwhile.
@@ -152,10 +153,12 @@ export class Api {
 
   // The bytes of an answer, whole.
   blob(path, query) {
-    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) => answer.blob());
+    return this.request("GET", path, query, DOWNLOAD_TIMEOUT_MS, undefined, (answer) =>
+      answer.blob(),
+    );
   }
 
-  async request(method, path, query, timeout, body, read = (answer) => answer.json()) {
+  async request(method, path, query, timeout, body, read = asJson) {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
     const search = given.length ? `?${new URLSearchParams(given)}` : "";
     const problems = [];
@@ -196,6 +199,10 @@ export class Api {
 
 export function workflowPath(id, ...rest) {
   return ["/api/workflows", encodeURIComponent(id), ...rest].join("/");
+}
+
+function asJson(answer) {
+  return answer.json();
 }
 
 async function accepted(answer, read) {

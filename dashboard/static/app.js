@@ -67,10 +67,16 @@ function samePath(one, other) {
 
 function showNav() {
   const here = VIEWS[route.name]?.within ?? route.name;
-  const offered = Object.keys(VIEWS).filter((name) => VIEWS[name].call && api.may(VIEWS[name].call));
+  const offered = Object.keys(VIEWS).filter(
+    (name) => VIEWS[name].call && api.may(VIEWS[name].call),
+  );
   const items = offered.map((name) => ({ name, current: name === here }));
-  reconcile(part("nav"), items, ({ name }) => name, ({ name, current }) =>
-    h("a", { href: link(name), "aria-current": current && "page" }, VIEWS[name].label),
+  reconcile(
+    part("nav"),
+    items,
+    ({ name }) => name,
+    ({ name, current }) =>
+      h("a", { href: link(name), "aria-current": current && "page" }, VIEWS[name].label),
   );
   part("start").hidden = !api.may("StartWorkflow");
 }
@@ -146,16 +152,16 @@ async function logInOrOut() {
 // ---- what is shown, each time it changes ----------------------------------------------------------
 
 function showCluster(cluster, base, streaming) {
-  const first = !shell.cluster;
   shell.cluster = cluster;
   api.learn(cluster.nodes);
   showSummary(cluster, base, streaming);
   view.showCluster?.(cluster);
   note("cluster", null);
+  if (seenAt === base) return;
   // Another node may be of another release, and allow less.
-  if (seenAt && seenAt !== base) showWho();
+  if (seenAt) showWho();
   seenAt = base;
-  if (first) askAgain();
+  askAgain();
 }
 
 function note(subject, error) {
@@ -188,7 +194,10 @@ async function keepUpdated() {
     const shown = view;
     asked = false;
     if (!document.hidden && !refused) {
-      const problem = await shown.update().then(() => null, (error) => error);
+      const problem = await shown.update().then(
+        () => null,
+        (error) => error,
+      );
       if (shown === view) note("view", problem);
     }
     if (!asked) await pause(view.constructor.every ?? UPDATE_MS);

@@ -141,7 +141,9 @@ function save(name, blob) {
 function row(entry) {
   const { actor, role, call, namespace, target, run_id: run, outcome, detail } = entry;
   const spaces = { ns: namespace };
-  const what = run ? h("a", { class: "id", href: link("run", [target, run], spaces) }, target) : target;
+  const what = run
+    ? h("a", { class: "id", href: link("run", [target, run], spaces) }, target)
+    : target;
   return h(
     "tr",
     {},
@@ -149,7 +151,11 @@ function row(entry) {
     h("td", {}, h("span", { class: "id" }, actor), h("span", { class: "quiet" }, ` ${role}`)),
     h("td", {}, call),
     h("td", {}, what ?? "", namespace ? h("span", { class: "quiet" }, ` in ${namespace}`) : null),
-    h("td", { class: outcome === "OK" ? null : "warn" }, [outcome, detail].filter(Boolean).join(": ")),
+    h(
+      "td",
+      { class: outcome === "OK" ? null : "warn" },
+      [outcome, detail].filter(Boolean).join(": "),
+    ),
     h("td", {}, entry.node),
     h("td", { class: "mono" }, entry.address),
   );

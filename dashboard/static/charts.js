@@ -12,10 +12,14 @@ const LEAST_SAMPLES = 24;
 const PATH = "/api/cluster/history";
 
 const CHARTS = [
-  { title: "Commits", unit: "/s", series: { commits: "commits" } },
+  { title: "Commits", unit: "/s", counted: true, series: { commits: "commits" } },
   { title: "Commit latency", unit: "ms", series: { commit_p50_ms: "half", commit_p99_ms: "99 %" } },
-  { title: "Requests", unit: "/s", series: { requests: "requests" } },
-  { title: "Queued tasks", unit: "", series: { workflow_queue: "workflow", activity_queue: "activity" } },
+  { title: "Requests", unit: "/s", counted: true, series: { requests: "requests" } },
+  {
+    title: "Queued tasks",
+    unit: "",
+    series: { workflow_queue: "workflow", activity_queue: "activity" },
+  },
   { title: "Leases held", unit: "", series: { leases: "leases" } },
   { title: "Open runs", unit: "", series: { open_runs: "open" } },
   { title: "fsync, 99 %", unit: "ms", series: { fsync_p99_ms: "fsync" } },
@@ -27,7 +31,7 @@ export class Charts {
     this.shell = shell;
     this.share = null;
     this.charts = CHARTS.map((kind) => new Chart(kind, (share) => this.point(share)));
-    this.node = h("select", { "aria-label": "Whose hour" }, h("option", { value: "" }, "leader"));
+    this.node = h("select", { "aria-label": "Whose hour" }, h("option", { value: "" }));
     this.node.addEventListener("change", () => shell.wake());
     this.instant = h("input", {
       type: "range",
@@ -56,35 +60,39 @@ export class Charts {
     );
   }
 
-  // Each node keeps its own hour; what is queued the leader alone knows.
+  // Each node has the whole picture; its own fsyncs and its loop are its own.
   async update() {
     const { cluster } = this.shell;
     if (!cluster) return;
-    const ids = cluster.nodes.filter(({ http }) => http).map(({ id }) => id);
-    const options = [{ value: "", label: `leader, ${cluster.leader ?? "none"}` }, ...ids];
-    reconcile(this.node, options, (each) => each.value ?? each, optionOf);
-    const history = await this.ask(cluster);
+    const here = { id: "", label: `${cluster.node}, this one` };
+    const others = cluster.nodes.filter(({ id, http }) => http && id !== cluster.node);
+    reconcile(
+      this.node,
+      [here, ...others],
+      ({ id }) => id,
+      optionOf,
+      ({ id, label }) => label ?? id,
+    );
+    const history = await this.ask(others.find(({ id }) => id === this.node.value));
     this.grid.hidden = this.tools.hidden = !history;
-    setText(this.note, history ? "" : `${cluster.node} keeps no history: it is of an older release.`);
+    setText(
+      this.note,
+      history ? "" : `${cluster.node} keeps no history: it is of an older release.`,
+    );
     if (history) this.show(history);
   }
 
-  async ask({ nodes, leader }) {
-    const { api } = this.shell;
-    const node = nodes.find(({ id }) => id === (this.node.value || leader));
-    // Where that one cannot be asked, what the node of the page knows is better than nothing.
-    if (node?.http && keeps(node)) return api.getAt(node.http, PATH).catch(() => this.askOwn());
-    return this.askOwn();
-  }
-
-  async askOwn() {
-    const { api, cluster } = this.shell;
-    const own = cluster.nodes.find(({ id }) => id === cluster.node);
-    if (!own || !keeps(own)) return null;
-    return api.get(PATH).catch((error) => {
+  async ask(other) {
+    const { api, tell } = this.shell;
+    try {
+      return await (other ? api.getAt(other.http, PATH) : api.get(PATH));
+    } catch (error) {
       if (error.status === 404) return null;
-      throw error;
-    });
+      if (!other) throw error;
+      tell(`${other.id} does not tell: ${error.message}`);
+      this.node.value = "";
+      return this.ask();
+    }
   }
 
   show(history) {
@@ -109,18 +117,14 @@ export class Charts {
   }
 }
 
-// A node before 0.5 keeps no history, nor does it tell of its loop.
-function keeps(node) {
-  return Number.isFinite(node.loop_lag_ms);
-}
-
-function optionOf(option) {
-  return h("option", { value: option.value ?? option }, option.label ?? option);
+function optionOf({ id, label = id }) {
+  return h("option", { value: id }, label);
 }
 
 class Chart {
-  constructor({ title, unit, series }, point) {
+  constructor({ title, unit, series, counted }, point) {
     this.unit = unit;
+    this.counted = counted;
     this.title = title;
     this.series = Object.entries(series);
     this.now = h("p", { class: "chart-now" });
@@ -144,14 +148,21 @@ class Chart {
     );
   }
 
-  draw({ samples }) {
-    this.values = this.series.map(([key, name]) => ({ name, values: samples[key] ?? [] }));
+  draw({ samples, every }) {
+    // What is counted since the sample before is shown for a second.
+    const told = (value) => (this.counted && value !== null ? (value * 1000) / every : value);
+    this.values = this.series.map(([key, name]) => ({
+      name,
+      values: (samples[key] ?? []).map(told),
+    }));
     const known = this.values.flatMap(({ values }) => values.filter(Number.isFinite));
     const top = roundedUp(Math.max(...known, 0));
     setText(this.most, known.length ? this.said(top) : "not known");
     const lines = this.values.flatMap(({ values }, order) => drawn(values, top, order));
     this.drawing.replaceChildren(...lines, this.cross);
-    const peak = known.length ? `most ${this.said(Math.max(...known))} in the time shown` : "not known";
+    const peak = known.length
+      ? `most ${this.said(Math.max(...known))} in the time shown`
+      : "not known";
     this.drawing.setAttribute("aria-label", `${this.title}: ${peak}`);
   }
 
@@ -170,7 +181,8 @@ class Chart {
   }
 
   said(value) {
-    const text = value >= 10 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1);
+    const text =
+      value >= 10 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1);
     return this.unit ? `${text} ${this.unit}` : text;
   }
 }
@@ -185,13 +197,19 @@ function drawn(values, top, order) {
     x: ((at / Math.max(all.length - 1, 1)) * WIDTH).toFixed(1),
     y: value === null ? null : (HEIGHT - 1 - (value / top) * (HEIGHT - 4)).toFixed(1),
   }));
+  const known = (at) => (points[at]?.y ?? null) !== null;
+  // What stands alone is a dot.
   const line = points.map(({ x, y }, at) => {
     if (y === null) return "";
-    return `${points[at - 1]?.y ?? null ? "L" : "M"}${x} ${y}`;
+    if (known(at - 1)) return `L${x} ${y}`;
+    return `M${x} ${y}${known(at + 1) ? "" : "h0.1"}`;
   });
   const hung = points.filter(({ y }) => y !== null).map(({ x, y }) => `M${x} ${HEIGHT}V${y}`);
-  const path = (kind, parts) => svg("path", { class: `${kind} series-${order}`, d: parts.join("") });
-  return order === 0 ? [path("chart-threads", hung), path("chart-line", line)] : [path("chart-line", line)];
+  const path = (kind, parts) =>
+    svg("path", { class: `${kind} series-${order}`, d: parts.join("") });
+  return order === 0
+    ? [path("chart-threads", hung), path("chart-line", line)]
+    : [path("chart-line", line)];
 }
 
 // At most so many values, each the most of its stretch: a spike must not fall through.
@@ -216,7 +234,9 @@ export function roundedUp(value) {
 export function trimmed({ node, every_ms: every, from, samples }) {
   const all = Object.values(samples);
   const length = Math.max(0, ...all.map((values) => values.length));
-  const begins = all.map((values) => values.findIndex((value) => value !== null)).filter((at) => at >= 0);
+  const begins = all
+    .map((values) => values.findIndex((value) => value !== null))
+    .filter((at) => at >= 0);
   const first = Math.max(0, Math.min(...begins, length - LEAST_SAMPLES, length - 1));
   const cut = Object.entries(samples).map(([name, values]) => [name, values.slice(first)]);
   return {

@@ -48,7 +48,12 @@ export class ClusterView {
     const said = [heldFor(since), `term ${cluster.term}`, cluster.pending_change];
     setText(this.since, said.filter(Boolean).join(" · "));
     const found = cluster.nodes.flatMap((node) => pressing(node, cluster));
-    reconcile(this.concerns, found, ({ id, name }) => `${id} ${name}`, (each) => this.concern(each));
+    reconcile(
+      this.concerns,
+      found,
+      ({ id, name }) => `${id} ${name}`,
+      (each) => this.concern(each),
+    );
     this.concerns.hidden = found.length === 0;
     this.nodes.show(cluster);
     this.elections.show(cluster);
@@ -67,7 +72,8 @@ export class ClusterView {
 function clusterActions(shell) {
   const { api } = shell;
   return [
-    api.may("WhyLog") && button("Ask about the log", () => openWhy(api, { kind: "log" }, "the log")),
+    api.may("WhyLog") &&
+      button("Ask about the log", () => openWhy(api, { kind: "log" }, "the log")),
     api.may("TransferLeadership") && button("Transfer leadership", () => transfer(shell)),
     api.may("AddNode") && button("Add a node", () => addNode(shell)),
   ].filter(Boolean);

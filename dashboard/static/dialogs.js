@@ -18,12 +18,7 @@ export function ask({ title, text, fields = [], action, danger = false, submit }
       text ? h("p", {}, text) : null,
       fields.map(control),
       error,
-      h(
-        "footer",
-        {},
-        h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
-        go,
-      ),
+      h("footer", {}, h("button", { type: "button", onclick: () => dialog.close() }, "Close"), go),
     );
     let done = false;
     const dialog = h("dialog", { "aria-label": title }, form);

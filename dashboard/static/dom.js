@@ -75,7 +75,10 @@ export function reconcile(parent, items, keyOf, build, memoOf = JSON.stringify) 
     node.memo = memo;
     return node;
   });
-  if (wanted.length === parent.children.length && wanted.every((n, i) => n === parent.children[i])) {
+  if (
+    wanted.length === parent.children.length &&
+    wanted.every((n, i) => n === parent.children[i])
+  ) {
     return;
   }
   // Unchanged nodes are not moved: taking one out would drop its focus.
@@ -100,7 +103,9 @@ export function reconcile(parent, items, keyOf, build, memoOf = JSON.stringify) 
 
 // Which of its controls has the focus: what is built anew in its place gets it.
 function focusIn(node) {
-  return node.contains(document.activeElement) ? focusable(node).indexOf(document.activeElement) : -1;
+  return node.contains(document.activeElement)
+    ? focusable(node).indexOf(document.activeElement)
+    : -1;
 }
 
 function focusable(node) {
@@ -150,7 +155,9 @@ export function duration(ms) {
 
 // An instant or an age is round: 5 s says more than 5.00 s, and 2 h more than 2 h 0 min.
 export function roundDuration(ms) {
-  return duration(ms).replace(/\.0+ s$/, " s").replace(/ 0 (s|min|h)$/, "");
+  return duration(ms)
+    .replace(/\.0+ s$/, " s")
+    .replace(/ 0 (s|min|h)$/, "");
 }
 
 // Digits alone: a locale's own format may bring marks that turn the text around it.

@@ -1,12 +1,29 @@
 // Who led when: a thread for each node, a pick across the time in which it led, and between them why
 // the lead went over.
 
-import { button, count, h, localTime, reconcile, roundDuration, setText, svg, table } from "./dom.js";
+import {
+  button,
+  count,
+  h,
+  localTime,
+  reconcile,
+  roundDuration,
+  setText,
+  svg,
+  table,
+} from "./dom.js";
 
 const SHOWN = 6;
 const LONGEST_MS = 3_600_000;
 const SHORTEST_MS = 120_000;
 const ROW = 22;
+const COLUMNS = [
+  "At",
+  { name: "Term", number: true },
+  "Leader",
+  { name: "Leaderless", number: true },
+  "Why",
+];
 
 export class Elections {
   constructor() {
@@ -24,8 +41,13 @@ export class Elections {
         "div",
         {},
         h("div", { class: "loom-frame" }, this.ids, this.loom),
-        h("p", { class: "loom-axis quiet", "aria-hidden": "true" }, this.from, h("span", {}, "now")),
-        table("List of elections", ["At", { name: "Term", number: true }, "Leader", "Why"], this.rows),
+        h(
+          "p",
+          { class: "loom-axis quiet", "aria-hidden": "true" },
+          this.from,
+          h("span", {}, "now"),
+        ),
+        table("List of elections", COLUMNS, this.rows),
         this.more,
       ),
     );
@@ -40,13 +62,24 @@ export class Elections {
   draw({ elections, nodes }) {
     const { reigns, from, to } = reignsOf(elections, Date.now());
     const ids = nodes.map(({ id }) => id);
-    setText(this.from, `${roundDuration(Math.round((to - from) / 1000) * 1000)} ago`.replace(" 0 s", ""));
-    reconcile(this.ids, ids, (id) => id, (id) => h("li", {}, id));
+    setText(
+      this.from,
+      `${roundDuration(Math.round((to - from) / 1000) * 1000)} ago`.replace(" 0 s", ""),
+    );
+    reconcile(
+      this.ids,
+      ids,
+      (id) => id,
+      (id) => h("li", {}, id),
+    );
     // A drawing that has not moved is left alone: what it says under the pointer stays.
     const share = (at) => `${(((at - from) / (to - from)) * 100).toFixed(1)}%`;
     const width = (reign) => `${(((reign.to - reign.from) / (to - from)) * 100).toFixed(1)}%`;
     const picks = reigns.map((reign) => ({ ...reign, x: share(reign.from), width: width(reign) }));
-    const memo = JSON.stringify([ids, picks.map(({ x, width: w, leader, term }) => [x, w, leader, term])]);
+    const memo = JSON.stringify([
+      ids,
+      picks.map(({ x, width: w, leader, term }) => [x, w, leader, term]),
+    ]);
     if (memo === this.memo) return;
     this.memo = memo;
     this.loom.setAttribute("height", String(ids.length * ROW));
@@ -55,7 +88,7 @@ export class Elections {
   }
 
   list(elections) {
-    const newest = elections.toReversed();
+    const newest = handovers(elections).toReversed();
     const shown = this.all ? newest : newest.slice(0, SHOWN);
     reconcile(this.rows, shown, ({ at, term, leader }) => `${at} ${term} ${leader}`, electionRow);
     this.more.hidden = newest.length <= SHOWN;
@@ -85,6 +118,24 @@ export function reignsOf(elections, nowMs) {
   return { reigns, from, to };
 }
 
+// One row for each that led, with how long nobody did before; and for nobody, while that lasts.
+export function handovers(elections) {
+  const found = [];
+  let vacant = null;
+  for (const each of elections) {
+    if (!each.leader) {
+      vacant ??= each;
+      continue;
+    }
+    const after = vacant && Date.parse(each.at) - Date.parse(vacant.at);
+    // A node before 0.5 says why only of the one that went.
+    const reason = vacant && each.reason === "elected" ? vacant.reason : each.reason;
+    found.push({ ...each, after, reason });
+    vacant = null;
+  }
+  return vacant ? [...found, vacant] : found;
+}
+
 function threads(ids) {
   return ids.map((_, row) => {
     const y = row * ROW + ROW / 2;
@@ -93,7 +144,8 @@ function threads(ids) {
 }
 
 function weft({ leader, term, reason, at, x, width, began }, ids) {
-  const title = () => svg("title", {}, `${localTime(at)} · term ${term} · ${leader ?? "no leader"}: ${reason}`);
+  const title = () =>
+    svg("title", {}, `${localTime(at)} · term ${term} · ${leader ?? "no leader"}: ${reason}`);
   const parts = [];
   const row = ids.indexOf(leader);
   if (row >= 0) {
@@ -104,7 +156,9 @@ function weft({ leader, term, reason, at, x, width, began }, ids) {
     parts.push(svg("rect", { class: "loom-gap", ...place }, title()));
   }
   if (began) {
-    parts.push(svg("line", { class: "loom-shed", x1: x, x2: x, y1: 0, y2: ids.length * ROW }, title()));
+    parts.push(
+      svg("line", { class: "loom-shed", x1: x, x2: x, y1: 0, y2: ids.length * ROW }, title()),
+    );
   }
   return parts;
 }
@@ -116,13 +170,14 @@ function inWords(reigns) {
   return `${reigns.length} changes of leader in the time shown; now ${now}.`;
 }
 
-function electionRow({ at, term, leader, reason }) {
+function electionRow({ at, term, leader, reason, after }) {
   return h(
     "tr",
     {},
     h("td", { title: at }, localTime(at)),
     h("td", { class: "number" }, count(term)),
     h("td", {}, leader ?? h("span", { class: "bad" }, "none")),
+    h("td", { class: "number" }, after ? roundDuration(after) : ""),
     h("td", {}, reason),
   );
 }

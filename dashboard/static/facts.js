@@ -12,7 +12,9 @@ function factValue(fact) {
   if (fact.holder) return payload(fact.holder, fact.field);
   const look = fact.error ? "error" : fact.mono ? "mono" : null;
   const text = bdi(fact.text);
-  return fact.href ? h("a", { class: look, href: fact.href }, text) : h("span", { class: look }, text);
+  return fact.href
+    ? h("a", { class: look, href: fact.href }, text)
+    : h("span", { class: look }, text);
 }
 
 // Whether a payload is there at all; null says that it may not be seen.

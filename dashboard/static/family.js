@@ -21,7 +21,11 @@ export class FamilyView {
     this.children = h("tbody");
     this.childrenTitle = h("h2", {});
     this.table = table("Children", ["Child", "Step", "Type", "Status", "Started"], this.children);
-    this.earlier = h("button", { type: "button", onclick: () => this.turn(this.trail.pop()) }, "Back");
+    this.earlier = h(
+      "button",
+      { type: "button", onclick: () => this.turn(this.trail.pop()) },
+      "Back",
+    );
     this.later = h("button", { type: "button", onclick: () => this.forth() }, "More children");
     this.pager = h("footer", { class: "pager" }, h("p"), this.earlier, this.later);
     this.element = h(
@@ -57,20 +61,34 @@ export class FamilyView {
   }
 
   show({ parent, children, chain, chain_more: more }, run) {
-    reconcile(this.parent, parent ? [parent] : [], (each) => each.run_id, (each) =>
-      h("span", {}, "Child of ", this.link(each), ` at step ${each.sequence}`, state(each)),
+    reconcile(
+      this.parent,
+      parent ? [parent] : [],
+      (each) => each.run_id,
+      (each) =>
+        h("span", {}, "Child of ", this.link(each), ` at step ${each.sequence}`, state(each)),
     );
     this.parent.hidden = !parent;
     const links = chain.length > 1 ? chain : [];
     this.chain.hidden = this.chainTitle.hidden = !links.length;
-    reconcile(this.chain, links, (each) => each.run_id, (each) => this.chainLink(each, run));
+    reconcile(
+      this.chain,
+      links,
+      (each) => each.run_id,
+      (each) => this.chainLink(each, run),
+    );
     this.chain.classList.toggle("older", Boolean(more?.older));
     this.chain.classList.toggle("newer", Boolean(more?.newer));
     const { items, total, next_cursor: next } = children;
     this.next = next;
     this.childrenTitle.hidden = this.table.hidden = !items.length && !this.cursor;
     setText(this.childrenTitle, `Children · ${count(total)}`);
-    reconcile(this.children, items, (child) => child.sequence, (child) => this.row(child));
+    reconcile(
+      this.children,
+      items,
+      (child) => child.sequence,
+      (child) => this.row(child),
+    );
     this.pager.hidden = !next && !this.cursor;
     this.earlier.disabled = !this.cursor;
     this.later.disabled = !next;
@@ -134,9 +152,11 @@ export function familyOf(run) {
   return {
     parent: run.parent ?? null,
     children: { items: items.map(childOf), total: items.length },
-    chain: [before && { run_id: before }, { run_id, status, started_at }, after && { run_id: after }].filter(
-      Boolean,
-    ),
+    chain: [
+      before && { run_id: before },
+      { run_id, status, started_at },
+      after && { run_id: after },
+    ].filter(Boolean),
   };
 }
 

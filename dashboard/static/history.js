@@ -35,7 +35,12 @@ export class HistoryView {
       this.title,
       h("div", { class: "toolbar" }, this.search, this.found),
       this.more,
-      table("Events", [{ name: "#", number: true }, "Time", "Event", "Details"], this.rows, "events"),
+      table(
+        "Events",
+        [{ name: "#", number: true }, "Time", "Event", "Details"],
+        this.rows,
+        "events",
+      ),
     );
     this.element.addEventListener("toggle", () => this.draw());
   }
@@ -56,16 +61,25 @@ export class HistoryView {
   }
 
   draw() {
-    const coming = this.length > this.events.length ? `, ${count(this.events.length)} of them read` : "";
+    const coming =
+      this.length > this.events.length ? `, ${count(this.events.length)} of them read` : "";
     setText(this.title, `History · ${count(this.length)} events${coming}`);
     if (!this.element.open) return;
     const wanted = matcher(this.search.value);
-    const matching = wanted ? this.events.filter((event) => wanted(event, this.textOf(event))) : this.events;
+    const matching = wanted
+      ? this.events.filter((event) => wanted(event, this.textOf(event)))
+      : this.events;
     const hidden = Math.max(0, matching.length - this.most);
     setText(this.found, wanted ? `${count(matching.length)} events match` : "");
     setText(this.more, `show earlier ones: ${count(hidden)} more`);
     this.more.hidden = hidden === 0;
-    reconcile(this.rows, matching.slice(hidden), (event) => event.event_id, eventRow, () => "");
+    reconcile(
+      this.rows,
+      matching.slice(hidden),
+      (event) => event.event_id,
+      eventRow,
+      () => "",
+    );
   }
 
   // Of a long history each event is made a text once.
@@ -94,11 +108,22 @@ function eventRow(event) {
   const details = h(
     "details",
     {},
-    h("summary", {}, clause.length > CLAUSE ? `${clause.slice(0, CLAUSE)}…` : clause || "nothing more"),
+    h(
+      "summary",
+      {},
+      clause.length > CLAUSE ? `${clause.slice(0, CLAUSE)}…` : clause || "nothing more",
+    ),
   );
   details.addEventListener(
     "toggle",
-    () => details.append(h("dl", { class: "facts" }, fields.map(([name, value]) => field(rest, name, value)))),
+    () =>
+      details.append(
+        h(
+          "dl",
+          { class: "facts" },
+          fields.map(([name, value]) => field(rest, name, value)),
+        ),
+      ),
     { once: true },
   );
   return h(

@@ -45,9 +45,7 @@ function showKeys() {
     content: h(
       "dl",
       { class: "keys" },
-      rows.map(([keys, what]) =>
-        h("div", {}, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)),
-      ),
+      rows.map(([keys, what]) => h("div", {}, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what))),
     ),
   });
 }

@@ -20,6 +20,7 @@ export class Live {
     this.streamless = new Map();
     this.endPause = () => {};
     this.endStream = () => {};
+    this.closed = false;
   }
 
   wake() {
@@ -27,8 +28,15 @@ export class Live {
     if (!this.wanted()) this.endStream();
   }
 
+  // For good.
+  close() {
+    this.closed = true;
+    this.wake();
+    this.endStream();
+  }
+
   async run() {
-    for (;;) {
+    while (!this.closed) {
       if (this.wanted()) await this.round();
       await this.pause();
     }

@@ -10,7 +10,9 @@ export function actionsOf(shell, node, cluster) {
   const votes = node.member === "voter" || node.member === undefined;
   const leads = node.id === cluster.leader;
   return [
-    votes && !leads && api.may("TransferLeadership") &&
+    votes &&
+      !leads &&
+      api.may("TransferLeadership") &&
       button("Make leader", () => transfer(shell, node.id)),
     member && api.may("SnapshotNode") && button("Snapshot", () => snapshot(shell, node)),
     member && api.may("RemoveNode") && button("Remove", () => remove(shell, node, leads), "danger"),
@@ -29,8 +31,9 @@ export function transfer(shell, to = "") {
     fields: [{ name: "to", label: "To", kind: "select", options, value: to }],
     action: "Transfer",
     submit: async ({ to: chosen }) => {
-      await shell.api.change("POST", "/api/cluster/transfer", chosen ? { to: chosen } : {});
-      shell.tell(`Leadership goes to ${chosen || "another node"}.`);
+      const wanted = chosen ? { to: chosen } : {};
+      const { leader } = await shell.api.change("POST", "/api/cluster/transfer", wanted);
+      shell.tell(`${leader} leads.`);
       shell.wake();
     },
   });
@@ -111,8 +114,8 @@ function snapshot(shell, node) {
     action: "Snapshot",
     submit: async () => {
       const path = `/api/cluster/nodes/${encodeURIComponent(node.id)}/snapshot`;
-      const { index, bytes_freed: freed } = await shell.api.change("POST", path, {});
-      shell.tell(`${node.id} has a snapshot at ${count(index)}; ${bytes(freed ?? 0)} of log freed.`);
+      const { index, bytes_freed: freed } = await shell.api.change("POST", path);
+      shell.tell(`${node.id} has a snapshot at ${count(index)}; ${bytes(freed)} of log freed.`);
       shell.wake();
     },
   });

@@ -40,7 +40,12 @@ export class NamespacesView {
 
   async update() {
     const { namespaces } = await this.shell.api.get("/api/namespaces");
-    reconcile(this.rows, namespaces, ({ name }) => name, (each) => this.row(each));
+    reconcile(
+      this.rows,
+      namespaces,
+      ({ name }) => name,
+      (each) => this.row(each),
+    );
   }
 
   row(namespace) {
@@ -80,8 +85,7 @@ export class NamespacesView {
       title: `How long does ${name} keep closed runs?`,
       fields: [hours(kept)],
       action: "Change",
-      submit: ({ hours: given }) =>
-        this.shell.api.put(pathOf(name), { retention_ms: inMs(given) }),
+      submit: ({ hours: given }) => this.shell.api.put(pathOf(name), { retention_ms: inMs(given) }),
     });
   }
 

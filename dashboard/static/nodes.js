@@ -53,7 +53,11 @@ export function concerns(node) {
     violated && { health: "bad", name: "invariants", text: `${violated} invariants do not hold` },
     node.repair && { health: "bad", name: "repair", text: node.repair },
     bad(node, "disk_free_bytes", "less than 1 GiB of disk free"),
-    node.no_vote && { health: "warn", name: "vote", text: `counts in no majority: ${node.no_vote}` },
+    node.no_vote && {
+      health: "warn",
+      name: "vote",
+      text: `counts in no majority: ${node.no_vote}`,
+    },
     bad(node, "lag", `${node.lag} entries are not applied yet`),
     bad(node, "fsync_ms", `an fsync takes ${Math.round(node.fsync_ms)} ms`),
     bad(node, "loop_lag_ms", `its loop is ${Math.round(node.loop_lag_ms)} ms late`),

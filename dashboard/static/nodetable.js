@@ -57,7 +57,13 @@ export class NodeTable {
     });
     // What can be done changes with who leads and who belongs to it, and with nothing else.
     const memo = () => JSON.stringify([states, cluster.leader]);
-    reconcile(this.foot, [cluster], () => "foot", (each) => this.footRow(each), memo);
+    reconcile(
+      this.foot,
+      [cluster],
+      () => "foot",
+      (each) => this.footRow(each),
+      memo,
+    );
   }
 
   footRow(cluster) {

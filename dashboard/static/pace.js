@@ -2,6 +2,8 @@
 // on a wall takes little of a node's time, however large the cluster has become.
 
 const REST = 10;
+// An answer that came late for another reason, such as an election, is not to stop the view.
+const MOST_MS = 5000;
 
 export class Pace {
   constructor(leastMs = 0) {
@@ -14,16 +16,15 @@ export class Pace {
     this.key = null;
   }
 
-  // The answer, or undefined when the same was asked a moment ago.
+  // The answer, or undefined when the same was answered a moment ago.
   async ask(key, question) {
     if (key === this.key && performance.now() < this.next) return undefined;
-    this.key = key;
     const began = performance.now();
-    try {
-      return await question();
-    } finally {
-      const ended = performance.now();
-      this.next = ended + Math.max(this.leastMs, REST * (ended - began));
-    }
+    this.hurry();
+    const answer = await question();
+    const ended = performance.now();
+    this.key = key;
+    this.next = ended + Math.max(this.leastMs, Math.min(REST * (ended - began), MOST_MS));
+    return answer;
   }
 }

@@ -71,7 +71,9 @@ export class QueuesView {
     const [queues, workers] = await Promise.all([api.get("/api/queues"), api.get("/api/workers")]);
     const sought = matching(this.filter.q ?? "");
     const asked = queues.queues.filter(({ name, namespace }) => sought(name, namespace));
-    const working = workers.workers.filter((each) => sought(each.id, each.namespace, ...each.queues));
+    const working = workers.workers.filter((each) =>
+      sought(each.id, each.namespace, ...each.queues),
+    );
     reconcile(this.queues, asked.sort(byNeed), keyOfQueue, (each) => this.queueRow(each), memoOf);
     reconcile(this.workers, working, keyOfWorker, workerRow);
     this.noQueues.hidden = asked.length > 0;
@@ -82,7 +84,15 @@ export class QueuesView {
   }
 
   queueRow(queue) {
-    const { name, namespace, kind, queued, oldest_ms: oldest, leases, expired_total: expired } = queue;
+    const {
+      name,
+      namespace,
+      kind,
+      queued,
+      oldest_ms: oldest,
+      leases,
+      expired_total: expired,
+    } = queue;
     const stuck = isStuck(queue);
     const ask = queued > 0 && this.shell.api.may("WhyQueue");
     const subject = { kind: "queue", name, namespace };
@@ -91,7 +101,12 @@ export class QueuesView {
     return h(
       "tr",
       {},
-      h("td", {}, h("span", { class: "id" }, name), h("span", { class: "quiet" }, " in ", bdi(namespace))),
+      h(
+        "td",
+        {},
+        h("span", { class: "id" }, name),
+        h("span", { class: "quiet" }, " in ", bdi(namespace)),
+      ),
       h("td", {}, kind),
       h("td", { class: `number ${stuck ? "bad" : ""}` }, count(queued)),
       h("td", { class: `number ${oldest > OLD_MS ? "warn" : ""}` }, rounded(oldest)),
@@ -125,7 +140,7 @@ export function pollersOf({ pollers }) {
     .sort(([one], [other]) => (one === "*" ? -1 : other === "*" ? 1 : one.localeCompare(other)))
     .map(([types, at]) => {
       const nodes = [...at].sort().map(([node, polls]) => `${node} ×${count(polls)}`);
-      return { types: types === "*" ? "" : types, nodes: nodes.join("  ") };
+      return { types: types === "*" ? "" : types, nodes: nodes.join(", ") };
     });
 }
 
@@ -157,7 +172,11 @@ function keyOfWorker({ namespace, id, node }) {
 
 // What is shown: an age counts in seconds, and when a poll began is not.
 function memoOf(queue) {
-  return JSON.stringify({ ...queue, oldest_ms: rounded(queue.oldest_ms), pollers: pollersOf(queue) });
+  return JSON.stringify({
+    ...queue,
+    oldest_ms: rounded(queue.oldest_ms),
+    pollers: pollersOf(queue),
+  });
 }
 
 function rounded(ms) {
@@ -173,5 +192,7 @@ function incompleteness({ complete, missing, reasons = {}, truncated }) {
   if (complete) return "";
   const told = missing.map((node) => `${node}${reasons[node] ? ` (${reasons[node]})` : ""}`);
   if (truncated) told.push("there is more than can be shown");
-  return told.length ? `Not told: ${told.join("; ")}.` : "The leader is still reading what it took over.";
+  return told.length
+    ? `Not told: ${told.join("; ")}.`
+    : "The leader is still reading what it took over.";
 }

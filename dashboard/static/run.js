@@ -24,7 +24,7 @@ const READING_MS = 500;
 export class RunView {
   constructor(shell, { path: [id, runId = ""], query: { ns = "" } }) {
     this.shell = shell;
-    this.api = shell.api;
+    this.api = shell.api.within(ns);
     this.tell = shell.tell;
     this.id = id;
     this.runId = runId;
@@ -45,7 +45,12 @@ export class RunView {
     this.pending = h("tbody");
     this.pendingPart = part(
       "Pending",
-      table("Pending", ["What", "Step", "Waits for", "Since", "Until", "Reason"], this.pending, "pending"),
+      table(
+        "Pending",
+        ["What", "Step", "Waits for", "Since", "Until", "Reason"],
+        this.pending,
+        "pending",
+      ),
     );
     this.signals = h("tbody");
     this.signalsPart = part(
@@ -56,7 +61,13 @@ export class RunView {
     this.loaded = h(
       "div",
       { hidden: true },
-      h("header", { class: "run-head" }, h("h1", { class: "id" }, bdi(id)), this.status, this.actions.element),
+      h(
+        "header",
+        { class: "run-head" },
+        h("h1", { class: "id" }, bdi(id)),
+        this.status,
+        this.actions.element,
+      ),
       this.facts,
       this.whyPart,
       h("h2", {}, "Steps"),
@@ -68,7 +79,13 @@ export class RunView {
     );
     this.gone = h("p", { class: "banner", role: "alert", hidden: true });
     const back = h("a", { href: link("runs", [], { ns }) }, "← All runs");
-    this.element = h("section", { "aria-label": "Run", class: "run" }, h("p", {}, back), this.gone, this.loaded);
+    this.element = h(
+      "section",
+      { "aria-label": "Run", class: "run" },
+      h("p", {}, back),
+      this.gone,
+      this.loaded,
+    );
   }
 
   get title() {
@@ -79,10 +96,12 @@ export class RunView {
     const closed = this.run && !OPEN.has(this.run.status);
     const key = closed ? "closed" : "open";
     this.asking.leastMs = closed ? CLOSED_MS : 0;
-    await this.asking.ask(key, () => this.refresh()).catch((error) => {
-      // Its own sentence stands above it already.
-      if (this.gone.hidden) throw error;
-    });
+    await this.asking
+      .ask(key, () => this.refresh())
+      .catch((error) => {
+        // Its own sentence stands above it already.
+        if (this.gone.hidden) throw error;
+      });
     if (!this.gone.hidden) return;
     if (this.run && this.events.length < this.run.history_length) await this.readOn();
     if (this.run) await Promise.all([this.family.update(this.run), this.askWhy()]);
@@ -130,7 +149,12 @@ export class RunView {
     this.attempts.watch(run.steps);
     this.weave.show(timeline(run, this.events, Date.now()));
     const pending = run.waiting_on ?? [];
-    reconcile(this.pending, pending, (wait) => wait.sequence, (wait) => this.pendingRow(wait));
+    reconcile(
+      this.pending,
+      pending,
+      (wait) => wait.sequence,
+      (wait) => this.pendingRow(wait),
+    );
     this.pendingPart.hidden = !pending.length;
     reconcile(this.signals, run.signals.map(keyed), (signal) => signal.key, signalRow);
     this.signalsPart.hidden = !run.signals.length;
@@ -153,7 +177,10 @@ export class RunView {
   }
 
   showGone() {
-    setText(this.gone, "This run has been deleted meanwhile. What stands below is the last that was seen of it.");
+    setText(
+      this.gone,
+      "This run has been deleted meanwhile. What stands below is the last that was seen of it.",
+    );
     this.gone.hidden = false;
     this.actions.element.hidden = true;
   }
@@ -213,7 +240,9 @@ function facts(run, namespace) {
     { name: "memo", text: plain(run.memo), mono: true },
     { name: "trace", text: run.traceparent, mono: true },
     { name: "input", holder: pick(run, "input"), field: "input" },
-    has(run, "output") ? { name: "output", holder: pick(run, "output"), field: "output" } : { name: "output" },
+    has(run, "output")
+      ? { name: "output", holder: pick(run, "output"), field: "output" }
+      : { name: "output" },
   ].filter((fact) => fact.text || fact.holder);
 }
 

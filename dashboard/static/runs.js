@@ -32,6 +32,7 @@ export class RunsView {
     this.trail = [];
     this.listing = new Pace();
     this.counting = new Pace(COUNTS_MS);
+    this.fields = new Map();
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Status" });
     this.attributes = h("div", { class: "chips", role: "group", "aria-label": "Attributes" });
     this.body = h("tbody");
@@ -43,7 +44,7 @@ export class RunsView {
     this.element = h(
       "section",
       { "aria-label": "Runs", class: "runs-view" },
-      this.toolbar(query),
+      this.toolbar(),
       this.chips,
       this.attributes,
       h(
@@ -52,7 +53,15 @@ export class RunsView {
         h(
           "table",
           { class: "runs" },
-          h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              COLUMNS.map((name) => h("th", { scope: "col" }, name)),
+            ),
+          ),
           this.body,
         ),
       ),
@@ -65,24 +74,26 @@ export class RunsView {
     return "Runs";
   }
 
-  // What is typed stays, and the focus: only what is listed changes.
+  // What is being typed stays, and the focus: only what is listed changes.
   navigate({ query }) {
     this.filter = query;
+    if (!query.cursor) this.trail = [];
+    for (const [name, input] of this.fields) {
+      if (input !== document.activeElement) input.value = query[name] ?? "";
+    }
     this.showChips();
     this.showAttributes();
   }
 
-  toolbar(filter) {
+  toolbar() {
     const field = (name, label, kind = "text") => {
       const properties = { type: kind, "aria-label": label, placeholder: label, maxlength: 200 };
       const input = h("input", properties);
-      input.value = filter[name] ?? "";
-      // Typed on, it waits for the end of the word; the search shows what it finds meanwhile.
-      let pause;
       input.addEventListener("input", () => {
-        clearTimeout(pause);
-        pause = setTimeout(() => this.change({ [name]: input.value.trim() }), SEARCH_PAUSE_MS);
+        clearTimeout(this.typing);
+        this.typing = setTimeout(() => this.change(this.typed()), SEARCH_PAUSE_MS);
       });
+      this.fields.set(name, input);
       return input;
     };
     return h(
@@ -118,8 +129,16 @@ export class RunsView {
     return form;
   }
 
+  typed() {
+    return Object.fromEntries([...this.fields].map(([name, input]) => [name, input.value.trim()]));
+  }
+
+  // What was typed last is not waited for in another view.
+  close() {
+    clearTimeout(this.typing);
+  }
+
   change(changes) {
-    this.trail = [];
     this.shell.setQuery({ ...this.filter, cursor: "", ...changes });
   }
 
@@ -130,7 +149,6 @@ export class RunsView {
   }
 
   turn(cursor) {
-    if (!cursor) this.trail = [];
     this.shell.setQuery({ ...this.filter, cursor });
   }
 
@@ -153,7 +171,12 @@ export class RunsView {
     const page = await this.listing.ask(key, () => this.readPage(filter));
     // Another filter was chosen meanwhile: its own answer is under way.
     if (!page || filter !== this.filter) return;
-    reconcile(this.body, page.workflows, (run) => run.run_id, (run) => row(run, filter.ns));
+    reconcile(
+      this.body,
+      page.workflows,
+      (run) => run.run_id,
+      (run) => row(run, filter.ns),
+    );
     this.shell.types = [...new Set(page.workflows.map((run) => run.workflow_type))].sort();
     this.nextCursor = page.next_cursor;
     setText(this.note, this.pageNote(page));
@@ -213,7 +236,13 @@ export class RunsView {
         number: number(counts?.by_status[status] ?? 0),
       })),
     ];
-    reconcile(this.chips, chips, (chip) => chip.status, (chip) => this.chip(chip), () => "");
+    reconcile(
+      this.chips,
+      chips,
+      (chip) => chip.status,
+      (chip) => this.chip(chip),
+      () => "",
+    );
     chips.forEach((chip, at) => this.chips.children[at].show(chip));
   }
 
@@ -236,20 +265,25 @@ export class RunsView {
 
   showAttributes() {
     const wanted = Object.entries(this.filter).filter(([name]) => name.startsWith(ATTRIBUTE));
-    reconcile(this.attributes, wanted, ([name]) => name, ([name, value]) => {
-      const text = `${name.slice(ATTRIBUTE.length)} = ${value}`;
-      return h(
-        "button",
-        {
-          type: "button",
-          class: "chip removable",
-          "aria-label": `no longer only ${text}`,
-          onclick: () => this.change({ [name]: "" }),
-        },
-        bdi(text),
-        " ×",
-      );
-    });
+    reconcile(
+      this.attributes,
+      wanted,
+      ([name]) => name,
+      ([name, value]) => {
+        const text = `${name.slice(ATTRIBUTE.length)} = ${value}`;
+        return h(
+          "button",
+          {
+            type: "button",
+            class: "chip removable",
+            "aria-label": `no longer only ${text}`,
+            onclick: () => this.change({ [name]: "" }),
+          },
+          bdi(text),
+          " ×",
+        );
+      },
+    );
     this.attributes.hidden = !wanted.length;
   }
 
@@ -282,7 +316,9 @@ export function runLink(run, namespace) {
 }
 
 function row(run, namespace) {
-  const took = run.closed_at ? duration(Date.parse(run.closed_at) - Date.parse(run.started_at)) : "";
+  const took = run.closed_at
+    ? duration(Date.parse(run.closed_at) - Date.parse(run.started_at))
+    : "";
   const attributes = Object.entries(run.search_attributes ?? {});
   return h(
     "tr",
@@ -292,7 +328,11 @@ function row(run, namespace) {
       {},
       h("a", { class: "id", href: runLink(run, namespace) }, bdi(run.workflow_id)),
       attributes.length
-        ? h("span", { class: "tags" }, attributes.map(([name, value]) => bdi(`${name}=${value}`)))
+        ? h(
+            "span",
+            { class: "tags" },
+            attributes.map(([name, value]) => bdi(`${name}=${value}`)),
+          )
         : null,
     ),
     h("td", {}, bdi(run.workflow_type)),

@@ -27,13 +27,24 @@ export class StepRow {
   show(pick, shown, cloth) {
     this.pick = pick;
     this.cloth = cloth;
-    reconcile(this.name, [nameOf(pick)], (name) => name, (name) => this.nameElement(name));
+    reconcile(
+      this.name,
+      [nameOf(pick)],
+      (name) => name,
+      (name) => this.nameElement(name),
+    );
     this.element.className = lookOf(pick);
     setText(this.state, stateOf(pick));
     this.state.title = this.state.textContent;
     this.showTrack(pick, shown);
     const asked = pick.open && this.context.mayAskWhy ? [pick] : [];
-    reconcile(this.asking, asked, sequenceOf, (step) => this.whyButton(step), () => "");
+    reconcile(
+      this.asking,
+      asked,
+      sequenceOf,
+      (step) => this.whyButton(step),
+      () => "",
+    );
     this.showBody();
   }
 
@@ -43,7 +54,13 @@ export class StepRow {
 
   showTrack({ stretches }, shown) {
     const keyed = stretches.map((each, at) => ({ ...each, key: `${at} ${each.what}` }));
-    reconcile(this.track, keyed, ({ key }) => key, ({ what }) => h("span", { class: `pick ${what}` }), () => "");
+    reconcile(
+      this.track,
+      keyed,
+      ({ key }) => key,
+      ({ what }) => h("span", { class: `pick ${what}` }),
+      () => "",
+    );
     keyed.forEach(({ from, to }, at) => {
       const bar = this.track.children[at];
       bar.hidden = to < shown.from || from > shown.to;
@@ -61,15 +78,22 @@ export class StepRow {
       { part: "attempts", attempts },
       { part: "events", ids: eventsOf(pick) },
     ];
-    const shown = parts.filter(({ part }) => part !== "attempts" || attempts.length > 0);
-    reconcile(this.body, shown, ({ part }) => part, (each) => this.part(each));
+    const shown = parts.filter(
+      ({ part, ids }) => part === "facts" || (part === "attempts" ? attempts : ids).length > 0,
+    );
+    reconcile(
+      this.body,
+      shown,
+      ({ part }) => part,
+      (each) => this.part(each),
+    );
   }
 
   part({ part, facts, attempts, ids }) {
     if (part === "facts") return h("dl", { class: "facts" }, facts.map(factElement));
     if (part === "attempts") return attemptsTable(attempts);
     const look = () => this.context.showEvents(this.pick.sequence);
-    const label = `events ${ids.join(" and ")} in the history`;
+    const label = `${ids.length > 1 ? "events" : "event"} ${ids.join(" and ")} in the history`;
     return h("p", {}, h("button", { type: "button", class: "link", onclick: look }, label));
   }
 
@@ -102,8 +126,8 @@ function lookOf(pick) {
   return `${pick.open ? "open" : pick.status.toLowerCase()} ${pick.kind.toLowerCase()}`;
 }
 
-function eventsOf({ scheduled_event_id: scheduled, opening, resolved_event_id: resolved }) {
-  return [opening?.event_id ?? scheduled, resolved].filter(Boolean);
+function eventsOf({ opening, closing }) {
+  return [...new Set([opening?.event_id, closing?.event_id])].filter(Boolean);
 }
 
 // What a row says at its end: what it waits for, how long it took, how it failed.
@@ -120,7 +144,8 @@ function openState(pick) {
   const { kind, attempts, node, worker_id: worker } = pick;
   if (kind === "TIMER") return `until ${localTime(pick.fire_at)}`;
   if (kind === "SIGNAL") return `waits for signal ${pick.signal_name}`;
-  if (kind === "CHILD") return pick.run_id ? `child ${pick.workflow_id} open` : "child not started yet";
+  if (kind === "CHILD")
+    return pick.run_id ? `child ${pick.workflow_id} open` : "child not started yet";
   if (pick.next_attempt_at) return `attempt ${attempts + 1} at ${localTime(pick.next_attempt_at)}`;
   if (!isOut(pick)) return `queued on ${pick.task_queue}`;
   return `attempt ${attempts} with ${worker || "a worker"}${node ? ` by ${node}` : ""}`;
@@ -188,7 +213,12 @@ function signalText(signal, step) {
 
 function attemptsTable(attempts) {
   const body = h("tbody", {}, attempts.map(attemptRow));
-  return table("Attempts", ["Attempt", "Outcome", "Worker", "Node", "Began", "Took"], body, "attempts");
+  return table(
+    "Attempts",
+    ["Attempt", "Outcome", "Worker", "Node", "Began", "Took"],
+    body,
+    "attempts",
+  );
 }
 
 function attemptRow(row) {

@@ -11,13 +11,17 @@ export function showSummary(cluster, base, streaming) {
   const seen = document.getElementById("seen");
   setText(seen, `seen by ${cluster.node}${streaming ? ", live" : ""}`);
   seen.title = new URL(base).host;
-  reconcile(document.getElementById("threads"), states, ({ id }) => id, ({ id, label, health }) =>
-    h(
-      "li",
-      { class: `thread ${health}` },
-      h("a", { href: link("cluster"), title: `${id}: ${label}` }, id),
-      h("span", { class: "unseen" }, ` ${label}`),
-    ),
+  reconcile(
+    document.getElementById("threads"),
+    states,
+    ({ id }) => id,
+    ({ id, label, health }) =>
+      h(
+        "li",
+        { class: `thread ${health}` },
+        h("a", { href: link("cluster"), title: `${id}: ${label}` }, id),
+        h("span", { class: "unseen" }, ` ${label}`),
+      ),
   );
   // A screen on a wall is read from afar.
   document.getElementById("selvage").dataset.health = healthOf(cluster, states);

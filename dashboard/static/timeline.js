@@ -87,7 +87,8 @@ function below(sorted, limit) {
 export function overlapping(pick, picks) {
   if (!(pick.to > pick.from)) return [];
   return picks.filter(
-    (other) => other !== pick && other.from < pick.to && other.to > pick.from && other.to > other.from,
+    (other) =>
+      other !== pick && other.from < pick.to && other.to > pick.from && other.to > other.from,
   );
 }
 
@@ -139,7 +140,8 @@ export function warp({ from, to }, start) {
 export function ticks({ from, to }, start) {
   const unit = roundUnit(to - from, 4);
   const found = [];
-  for (let at = Math.ceil((from - start) / unit) * unit; at <= to - start; at += unit) found.push(at);
+  for (let at = Math.ceil((from - start) / unit) * unit; at <= to - start; at += unit)
+    found.push(at);
   return found;
 }
 

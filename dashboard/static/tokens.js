@@ -49,7 +49,12 @@ export class TokensView {
       .filter((each) => this.sessions.on || !each.parent)
       .filter((each) => this.ended.on || each.status === "good")
       .toReversed();
-    reconcile(this.rows, shown, ({ id }) => id, (each) => this.row(each));
+    reconcile(
+      this.rows,
+      shown,
+      ({ id }) => id,
+      (each) => this.row(each),
+    );
     const hidden = this.all.length - shown.length;
     const none = "No token was minted: those of the token file are not listed.";
     setText(this.note, this.all.length ? `${shown.length} shown, ${hidden} not.` : none);
@@ -116,7 +121,11 @@ export class TokensView {
       submit: async () => {
         const path = `/api/tokens/${encodeURIComponent(id)}`;
         const { not_yet: late } = await api.change("DELETE", path);
-        tell(late.length ? `Revoked; ${late.join(", ")} had not heard of it yet.` : "Revoked, on all nodes.");
+        tell(
+          late.length
+            ? `Revoked; ${late.join(", ")} had not heard of it yet.`
+            : "Revoked, on all nodes.",
+        );
       },
     });
     if (done) await this.update();

@@ -25,7 +25,11 @@ export class Weave {
     this.window = null;
     this.rows = new Map();
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Which steps" });
-    this.search = h("input", { type: "search", placeholder: "Search steps", "aria-label": "Search steps" });
+    this.search = h("input", {
+      type: "search",
+      placeholder: "Search steps",
+      "aria-label": "Search steps",
+    });
     this.search.addEventListener("input", () => {
       this.wanted = this.search.value.toLowerCase();
       this.first = 0;
@@ -39,7 +43,11 @@ export class Weave {
     this.list = h("ol", { class: "steps" });
     this.none = h("p", { class: "quiet" });
     this.pages = h("p", { class: "quiet", role: "status" });
-    this.earlier = h("button", { type: "button", onclick: () => this.turn(-ROWS) }, "Earlier steps");
+    this.earlier = h(
+      "button",
+      { type: "button", onclick: () => this.turn(-ROWS) },
+      "Earlier steps",
+    );
     this.later = h("button", { type: "button", onclick: () => this.turn(ROWS) }, "Later steps");
     this.pager = h("footer", { class: "pager" }, this.pages, this.earlier, this.later);
     this.scale = h("p", { class: "quiet scale" });
@@ -149,10 +157,22 @@ export class Weave {
     const first = this.firstShown();
     const rows = this.matching.slice(first, first + ROWS);
     this.drawWarp(shown, start);
-    reconcile(this.list, rows, (pick) => pick.sequence, (pick) => this.row(pick), () => "");
+    reconcile(
+      this.list,
+      rows,
+      (pick) => pick.sequence,
+      (pick) => this.row(pick),
+      () => "",
+    );
     rows.forEach((pick) => this.rows.get(pick.sequence).show(pick, shown, this.woven));
     const instants = picks.length ? ticks(shown, start) : [];
-    reconcile(this.axis, instants, (ms) => ms, (ms) => tick(ms), () => "");
+    reconcile(
+      this.axis,
+      instants,
+      (ms) => ms,
+      (ms) => tick(ms),
+      () => "",
+    );
     instants.forEach((ms, at) => move(this.axis.children[at], place(start + ms, shown)));
     this.drawOverview(shown);
     this.drawChips(picks);
@@ -162,7 +182,10 @@ export class Weave {
     this.pager.hidden = this.matching.length <= ROWS;
     this.earlier.disabled = first === 0;
     this.later.disabled = first + ROWS >= this.matching.length;
-    setText(this.pages, `${count(first + 1)}–${count(first + rows.length)} of ${count(this.matching.length)} steps`);
+    setText(
+      this.pages,
+      `${count(first + 1)}–${count(first + rows.length)} of ${count(this.matching.length)} steps`,
+    );
     this.whole.disabled = !this.window;
   }
 
@@ -174,7 +197,9 @@ export class Weave {
   finds({ step_name: name, signal_name: signal, workflow_id: child, sequence }) {
     const { wanted } = this;
     if (!wanted) return true;
-    return [name, signal, child, String(sequence)].some((text) => text?.toLowerCase().includes(wanted));
+    return [name, signal, child, String(sequence)].some((text) =>
+      text?.toLowerCase().includes(wanted),
+    );
   }
 
   // One thread is a round unit of time, however far one looks.
@@ -222,7 +247,13 @@ export class Weave {
       number: picks.filter(sifts).length,
       pressed: sieve === this.sieve,
     }));
-    reconcile(this.chips, chips, (chip) => chip.sieve, (chip) => this.chip(chip), () => "");
+    reconcile(
+      this.chips,
+      chips,
+      (chip) => chip.sieve,
+      (chip) => this.chip(chip),
+      () => "",
+    );
     chips.forEach((chip, at) => this.chips.children[at].show(chip));
   }
 
@@ -233,7 +264,13 @@ export class Weave {
       this.first = sieve === "all" ? null : 0;
       this.draw();
     };
-    const button = h("button", { type: "button", class: "chip", onclick: choose }, sieve, " ", figure);
+    const button = h(
+      "button",
+      { type: "button", class: "chip", onclick: choose },
+      sieve,
+      " ",
+      figure,
+    );
     button.show = ({ number, pressed }) => {
       setText(figure, count(number));
       button.setAttribute("aria-pressed", pressed);

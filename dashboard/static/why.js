@@ -45,7 +45,13 @@ export class WhyPanel {
     setText(this.answer, answer);
     // A cause may come twice in a chain: a child that waits for a child of its own.
     const rows = links.map(({ cause }, at) => `${at} ${cause}`);
-    reconcile(this.chain, rows, (row) => row, () => new LinkRow().element, () => "");
+    reconcile(
+      this.chain,
+      rows,
+      (row) => row,
+      () => new LinkRow().element,
+      () => "",
+    );
     links.forEach((link, at) => {
       const evidence = beyond(link.evidence, subject);
       this.chain.children[at].show({ ...link, evidence }, at === links.length - 1);
@@ -112,7 +118,8 @@ function label(name) {
 
 function factTexts(name, value) {
   if (!Array.isArray(value)) return [factText(name, value)];
-  if (value.some((each) => typeof each === "object")) return value.map((each) => factText(name, each));
+  if (value.some((each) => typeof each === "object"))
+    return value.map((each) => factText(name, each));
   return [value.map((each) => factText(name, each)).join(", ")];
 }
 
@@ -129,7 +136,16 @@ function factText(name, value) {
 }
 
 function factElement([name, texts]) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, texts.map((text) => h("div", {}, bdi(text)))));
+  return h(
+    "div",
+    {},
+    h("dt", {}, name),
+    h(
+      "dd",
+      {},
+      texts.map((text) => h("div", {}, bdi(text))),
+    ),
+  );
 }
 
 // The next step; what stands in backquotes is to be typed, and can be taken along.

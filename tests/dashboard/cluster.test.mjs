@@ -6,7 +6,7 @@ import test from "node:test";
 import { asked } from "./audit.js";
 import { columns, roundedUp, trimmed } from "./charts.js";
 import { bytes } from "./dom.js";
-import { reignsOf } from "./elections.js";
+import { handovers, reignsOf } from "./elections.js";
 import { serveLine } from "./members.js";
 import { concerns, lookOf, stateOf } from "./nodes.js";
 import { isStuck, pollersOf } from "./queues.js";
@@ -21,7 +21,10 @@ test("a node is down or cut off whatever it said before", () => {
   assert.deepEqual(state({ id: "n1", role: "follower" }), { label: "follower", health: "calm" });
   const away = { id: "n3", role: "follower", connected: false };
   assert.deepEqual(state(away), { label: "away", health: "bad" });
-  assert.deepEqual(state({ ...away, member: "learner" }), { label: "learner, away", health: "bad" });
+  assert.deepEqual(state({ ...away, member: "learner" }), {
+    label: "learner, away",
+    health: "bad",
+  });
   assert.deepEqual(state({ id: "n3", role: "unknown" }), { label: "silent", health: "bad" });
   const frozen = { id: "n3", role: "follower", reachable: false };
   assert.deepEqual(state(frozen), { label: "silent", health: "bad" });
@@ -38,7 +41,10 @@ test("what is not known of a node is no concern, what is over its bound is", () 
     concerns(pressed).map(({ name }) => name),
     ["disk_free_bytes", "lag", "clock_skew_ms"],
   );
-  assert.deepEqual([lookOf(pressed, "fsync_ms"), lookOf(pressed, "loop_lag_ms")], ["warn", undefined]);
+  assert.deepEqual(
+    [lookOf(pressed, "fsync_ms"), lookOf(pressed, "loop_lag_ms")],
+    ["warn", undefined],
+  );
   const ending = { certificates: { api: -5, peers: 86_400 * 3, far: 86_400 * 300 } };
   assert.deepEqual(
     concerns(ending).map(({ text }) => text),
@@ -64,6 +70,24 @@ test("reigns follow one another, and the time without a leader is nobody's", () 
   );
   assert.equal(reigns[0].to, reigns[1].from);
   assert.equal(reigns[1].to, to);
+});
+
+test("a handover tells how long there was no leader, and why; a vacancy that lasts is told, too", () => {
+  const elections = [
+    { at: at(0), term: 1, leader: "n1", reason: "first election" },
+    { at: at(1000), term: 1, leader: null, reason: "no word from n1 for 620 ms" },
+    { at: at(1100), term: 2, leader: null, reason: "split vote" },
+    { at: at(1900), term: 3, leader: "n2", reason: "elected" },
+    { at: at(5000), term: 3, leader: null, reason: "no majority" },
+  ];
+  assert.deepEqual(
+    handovers(elections).map(({ leader, after, reason }) => [leader, after, reason]),
+    [
+      ["n1", null, "first election"],
+      ["n2", 900, "no word from n1 for 620 ms"],
+      [null, undefined, "no majority"],
+    ],
+  );
 });
 
 test("a cluster that has just begun has two minutes, one whose clock is ahead no future", () => {
@@ -108,7 +132,7 @@ test("pollers are counted per node, apart from those that take some types alone"
     poller("n2", ["*"], 1),
   ];
   assert.deepEqual(pollersOf({ pollers }), [
-    { types: "", nodes: "n1 ×1  n2 ×3" },
+    { types: "", nodes: "n1 ×1, n2 ×3" },
     { types: "Bill, Pack", nodes: "n2 ×1" },
   ]);
 });

@@ -47,7 +47,7 @@ function watch(nodes, enough) {
     });
     const end = (settle, error) => {
       over = true;
-      live.wake();
+      live.close();
       settle(error ?? shown);
     };
     live.run();
@@ -106,11 +106,14 @@ test("who may not look is told so, and not that the node is gone", async () => {
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const closed = { http: `127.0.0.1:${server.address().port}` };
-  await assert.rejects(watch([closed], () => false), (error) => {
-    assert.ok(error instanceof ApiError);
-    assert.equal(error.status, 401);
-    return true;
-  });
+  await assert.rejects(
+    watch([closed], () => false),
+    (error) => {
+      assert.ok(error instanceof ApiError);
+      assert.equal(error.status, 401);
+      return true;
+    },
+  );
   server.closeAllConnections();
   server.close();
 });

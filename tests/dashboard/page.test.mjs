@@ -49,6 +49,17 @@ test("when no node answers the error names each", async () => {
   });
 });
 
+test("a view asks about its own namespace, and goes the way that all go", async () => {
+  const api = new Api(`http://${DEAD}`);
+  api.learn([{ http: ALIVE }]);
+  const shop = api.within("shop");
+  api.namespace = "other";
+  const echo = await shop.get("/api/workflows");
+  assert.equal(echo.headers["X-Workflowd-Namespace"] ?? echo.headers["x-workflowd-namespace"], "shop");
+  assert.equal(api.base, `http://${ALIVE}`);
+  assert.equal(shop.base, api.base);
+});
+
 test("an error of the server is shown in its own words", async () => {
   const api = new Api(`http://${ALIVE}`);
   await assert.rejects(api.get("/api/refused"), (error) => {

@@ -10,7 +10,16 @@ import { matcher } from "./history.js";
 import { Pace } from "./pace.js";
 import { attributeOf, statusesOf } from "./runs.js";
 import { stateOf } from "./step.js";
-import { lanes, overlapping, place, roundUnit, ticks, timeline, warp, windowed } from "./timeline.js";
+import {
+  lanes,
+  overlapping,
+  place,
+  roundUnit,
+  ticks,
+  timeline,
+  warp,
+  windowed,
+} from "./timeline.js";
 import { facts, whyPath } from "./why.js";
 
 const at = (ms) => new Date(Date.UTC(2026, 0, 1) + ms).toISOString();
@@ -72,10 +81,16 @@ test("failed attempts and the pauses between them are no work", () => {
   const step = { sequence: 1, kind: "ACTIVITY", status: "SCHEDULED", scheduled_at: at(0) };
   const stretchesOf = (more) => {
     const run = { started_at: at(0), updated_at: at(0), steps: [{ ...step, ...more }] };
-    return timeline(run, [], t(900)).picks[0].stretches.map(({ what, from, to }) => [what, from - t(0), to - t(0)]);
+    return timeline(run, [], t(900)).picks[0].stretches.map(({ what, from, to }) => [
+      what,
+      from - t(0),
+      to - t(0),
+    ]);
   };
   assert.deepEqual(stretchesOf({ attempts: 0 }), [["wait", 0, 900]]);
-  assert.deepEqual(stretchesOf({ attempts: 2, next_attempt_at: at(2000), started_at: at(5) }), [["tries", 0, 900]]);
+  assert.deepEqual(stretchesOf({ attempts: 2, next_attempt_at: at(2000), started_at: at(5) }), [
+    ["tries", 0, 900],
+  ]);
   assert.deepEqual(stretchesOf({ attempts: 3, started_at: at(400) }), [
     ["tries", 0, 400],
     ["work", 400, 900],
@@ -101,13 +116,22 @@ function cloth(...spans) {
 
 test("what overlapped is counted and named", () => {
   const picks = cloth([0, 10], [5, 20], [10, 30], [40, 50], [45, 45]);
-  assert.deepEqual(picks.map((pick) => pick.overlaps), [1, 2, 1, 0, 0]);
-  assert.deepEqual(overlapping(picks[1], picks).map((pick) => pick.sequence), [1, 3]);
+  assert.deepEqual(
+    picks.map((pick) => pick.overlaps),
+    [1, 2, 1, 0, 0],
+  );
+  assert.deepEqual(
+    overlapping(picks[1], picks).map((pick) => pick.sequence),
+    [1, 3],
+  );
 });
 
 test("picks that overlap lie in lanes of their own, and lanes are used again", () => {
   const { placed, count } = lanes(cloth([0, 10], [5, 20], [10, 30], [20, 40]));
-  assert.deepEqual(placed.map(({ lane }) => lane), [0, 1, 0, 1]);
+  assert.deepEqual(
+    placed.map(({ lane }) => lane),
+    [0, 1, 0, 1],
+  );
   assert.equal(count, 2);
   const many = lanes(cloth(...Array.from({ length: 500 }, () => [0, 50])));
   assert.equal(many.count, 24);
@@ -159,7 +183,13 @@ test("an open step says what it waits for", () => {
 test("who watches sees the attempts that leave no event", () => {
   const attempts = new Attempts();
   const step = { kind: "ACTIVITY", status: "SCHEDULED", sequence: 1 };
-  const out = (n, worker) => ({ ...step, attempts: n, started_at: at(n), worker_id: worker, node: "n1" });
+  const out = (n, worker) => ({
+    ...step,
+    attempts: n,
+    started_at: at(n),
+    worker_id: worker,
+    node: "n1",
+  });
   attempts.watch([{ ...step, attempts: 0 }]);
   attempts.watch([out(1, "a")]);
   attempts.watch([{ ...step, attempts: 1, next_attempt_at: at(9), last_error: "boom" }]);
@@ -171,11 +201,14 @@ test("who watches sees the attempts that leave no event", () => {
   const closing = { attempt: 3, worker_id: "c", node: "n3", started_at: at(3) };
   const pick = { kind: "ACTIVITY", attempts: 3, status: "COMPLETED", closing, to: t(10) };
   const rows = attemptsOf(pick, attempts.of(1));
-  assert.deepEqual(rows.map((row) => [row.attempt, row.worker_id, row.outcome]), [
-    [1, "a", "failed"],
-    [2, "b", ""],
-    [3, "c", "completed"],
-  ]);
+  assert.deepEqual(
+    rows.map((row) => [row.attempt, row.worker_id, row.outcome]),
+    [
+      [1, "a", "failed"],
+      [2, "b", ""],
+      [3, "c", "completed"],
+    ],
+  );
   assert.equal(rows[2].took, 7);
 });
 
@@ -189,7 +222,20 @@ test("attempts that nobody saw are said to be missing", () => {
 test("who acts on a run that somebody else ended is told so, and nothing is sent", () => {
   const seen = { status: "WAITING" };
   const now = { status: "TERMINATED", closed_at: at(0), error: "no longer needed" };
-  assert.match(whatChanged(seen, now, {}), /^Nothing was sent.*TERMINATED since .*no longer needed/);
+  const signal = { verb: "signal" };
+  const told = whatChanged(seen, now, signal);
+  assert.match(
+    told,
+    /^Nothing was sent: it is TERMINATED since .*no longer needed.*left to signal/,
+  );
+  assert.match(whatChanged(now, now, signal), /left to signal/);
+  assert.equal(whatChanged(now, now, { verb: "delete", closed: true }), "");
+  const isPaused = (run) => run.status === "PAUSED";
+  assert.match(whatChanged(seen, seen, { verb: "unpause", when: isPaused }), /left to unpause/);
+});
+
+test("what somebody else changed is seen before it is acted upon, and may be acted upon then", () => {
+  const seen = { status: "WAITING" };
   assert.equal(whatChanged(seen, { status: "RUNNING" }, {}), "");
   const paused = { status: "PAUSED", error: "paused: lunch" };
   assert.match(whatChanged(seen, paused, {}), /it was WAITING, and it is PAUSED \(paused: lunch\)/);
@@ -200,8 +246,14 @@ test("who acts on a run that somebody else ended is told so, and nothing is sent
 test("the same verb a moment before leaves one without effect, and that is said", () => {
   const ended = { status: "TERMINATED", error: "mine" };
   assert.equal(outcome("terminate", { reason: "mine" }, ended), "The run is terminated.");
-  assert.match(outcome("terminate", { reason: "yours" }, ended), /^Somebody else terminated it .*mine/);
-  assert.equal(outcome("pause", { reason: "" }, { status: "PAUSED", error: "paused: " }), "The run is paused.");
+  assert.match(
+    outcome("terminate", { reason: "yours" }, ended),
+    /^Somebody else terminated it .*mine/,
+  );
+  assert.equal(
+    outcome("pause", { reason: "" }, { status: "PAUSED", error: "paused: " }),
+    "The run is paused.",
+  );
   const told = { status: "RUNNING", cancel_requested_at: at(0), cancel_reason: "a" };
   assert.match(outcome("cancel", { reason: "b", graceful: true }, told), /^Somebody else/);
 });
@@ -223,6 +275,9 @@ test("what takes long is asked less often, and something else at once", async ()
   assert.equal(await pace.ask("b", async () => 3), 3);
   pace.hurry();
   assert.equal(await pace.ask("b", async () => 4), 4);
+  pace.hurry();
+  await assert.rejects(pace.ask("b", () => Promise.reject(new Error("no leader"))));
+  assert.equal(await pace.ask("b", async () => 5), 5);
 });
 
 test("the history is searched by text, event and step", () => {
@@ -231,7 +286,9 @@ test("the history is searched by text, event and step", () => {
     { event_id: 1, sequence: 12 },
   ];
   const found = (search) =>
-    events.filter((event) => matcher(search)(event, JSON.stringify(event).toLowerCase())).map((e) => e.event_id);
+    events
+      .filter((event) => matcher(search)(event, JSON.stringify(event).toLowerCase()))
+      .map((e) => e.event_id);
   assert.equal(matcher("  "), null);
   assert.deepEqual(found("#12"), [12]);
   assert.deepEqual(found("step 12"), [1]);
@@ -250,8 +307,14 @@ test("a family is made of a run alone where a node tells no more", () => {
     ],
   });
   assert.equal(family.parent, null);
-  assert.deepEqual(family.children.items.map((child) => child.workflow_id), ["c"]);
-  assert.deepEqual(family.chain.map((link) => link.run_id), ["r1", "r2"]);
+  assert.deepEqual(
+    family.children.items.map((child) => child.workflow_id),
+    ["c"],
+  );
+  assert.deepEqual(
+    family.chain.map((link) => link.run_id),
+    ["r1", "r2"],
+  );
 });
 
 test("why asks by the subject, with ids of any kind", () => {

@@ -31,7 +31,11 @@ from raftflow.engine.state import RunStatus
 pytestmark = pytest.mark.cluster
 
 DOCUMENT = openapi.document(templates())
-schema = schemathesis.openapi.from_dict(DOCUMENT, config=schemathesis.Config(seed=1))
+# A stream of events has no end that could be read.
+STREAMS = {route.name for _, methods in templates() for route in methods.values() if route.streams}
+schema = schemathesis.openapi.from_dict(DOCUMENT, config=schemathesis.Config(seed=1)).exclude(
+    operation_id=sorted(STREAMS)
+)
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "30"))
 fuzzed = settings(
     max_examples=EXAMPLES,

@@ -30,6 +30,7 @@ from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
 from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.source import Taken
+from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.codec.events import encode_event
 from raftflow.cluster.config import Address, Config
 from raftflow.cluster.consensus.membership import Configuration, Member
@@ -38,6 +39,7 @@ from raftflow.cluster.dispatch import Poll
 from raftflow.cluster.errors import LeaseLost, Unavailable
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import NodeFigures
+from raftflow.cluster.handover import Handed
 from raftflow.cluster.leader_facts import LeaderFacts, LeaseFacts
 from raftflow.cluster.metrics import Metrics
 from raftflow.cluster.peer_reports import PeerReports
@@ -522,6 +524,14 @@ class SingleNode:
         self.check()
         return self.harness.index
 
+    async def transfer(self, to: str) -> Handed:
+        self.check()
+        return Handed("n1", to or "n1", 2)
+
+    async def make(self, node_id: str) -> Made:
+        self.check()
+        return Made(self.harness.index, 1, 0)
+
     def wall_ms(self) -> int:
         return self.harness.time_ms
 
@@ -619,6 +629,8 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         digests=node,
         levels=levels or Levels(members=node.peers),
         members=node,
+        handover=node,
+        checkpoints=node,
         elections=Led(node),
         figures=node,
         peer_reports=PeerReports(consensus=node, node_id="n1", patience_ms=100),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Coroutine
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -14,12 +14,19 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.config import ID_PATTERN, Address
-from raftflow.cluster.errors import MembershipRefused, Overloaded, Unavailable
+from raftflow.cluster.errors import (
+    MembershipRefused,
+    OperationRefused,
+    Overloaded,
+    Unavailable,
+)
 from raftflow.cluster.features import API_NODES, AUDIT, MEMBERSHIP
 from raftflow.engine.commands import CreateNamespace, RecordCall, SetQuota, UpdateNamespace
 from raftflow.engine.state import NamespaceRecord
 
 log = structlog.get_logger("raftflow.api")
+
+T = TypeVar("T")
 
 VERSION = version("raftflow")
 # A node further behind than this is not sent new callers.
@@ -110,7 +117,7 @@ async def add_node(
         )
     node.levels.require(API_NODES if api else MEMBERSHIP)
     adding = node.members.add(node_id, str(address), api=api)
-    index = await _noted(node, "AddNode", node_id, adding)
+    index = await noted(node, "AddNode", node_id, adding)
     return {
         "id": node_id,
         "raft": str(address),
@@ -122,7 +129,7 @@ async def add_node(
 
 async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
     node.levels.require(MEMBERSHIP)
-    index = await _noted(node, "RemoveNode", node_id, node.members.remove(node_id))
+    index = await noted(node, "RemoveNode", node_id, node.members.remove(node_id))
     return {
         "id": node_id,
         "member": "removed",
@@ -131,10 +138,8 @@ async def remove_node(node: NodeServices, node_id: str) -> dict[str, Any]:
     }
 
 
-async def _noted(
-    node: NodeServices, call: str, target: str, change: Coroutine[Any, Any, int]
-) -> int:
-    """Members are no part of the state that the log's commands change: so the audit log says first
+async def noted(node: NodeServices, call: str, target: str, change: Coroutine[Any, Any, T]) -> T:
+    """Nodes are no part of the state that the log's commands change: so the audit log says first
     that the change is asked for, and then what came of it."""
     if not node.levels.allows(AUDIT):
         return await change
@@ -145,10 +150,10 @@ async def _noted(
         raise
     outcome = "UNKNOWN"
     try:
-        index = await change
+        done = await change
         outcome = "OK"
-        return index
-    except MembershipRefused as error:
+        return done
+    except (MembershipRefused, OperationRefused) as error:
         outcome = error.reason
         raise
     finally:

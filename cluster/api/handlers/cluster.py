@@ -7,7 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from raftflow.cluster.api.handlers.admin import STARTED_MS, VERSION, leader_of, uptime_seconds
+from raftflow.cluster.api.handlers.admin import (
+    STARTED_MS,
+    VERSION,
+    leader_of,
+    noted,
+    uptime_seconds,
+)
 from raftflow.cluster.api.payloads import timestamp
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.consensus.types import Election
@@ -94,6 +100,18 @@ async def describe(node: NodeServices, *, silent: Collection[str] = ()) -> dict[
         "nodes": rows,
         "elections": [_election(node, election) for election in node.elections.all()],
     }
+
+
+async def transfer(node: NodeServices, to: str) -> dict[str, Any]:
+    """Another voter leads afterwards; "": whichever has most of the log."""
+    handed = await noted(node, "TransferLeadership", to, node.handover.transfer(to))
+    return {"from": handed.before, "leader": handed.leader, "term": handed.term}
+
+
+async def snapshot(node: NodeServices, node_id: str) -> dict[str, Any]:
+    """That node makes its state durable now, and drops what its log needs no longer."""
+    made = await noted(node, "SnapshotNode", node_id, node.checkpoints.make(node_id))
+    return {"id": node_id, **asdict(made)}
 
 
 def history(node: NodeServices, minutes: int) -> dict[str, Any]:

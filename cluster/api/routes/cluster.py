@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from raftflow.cluster.api.handlers import cluster as handlers
 from raftflow.cluster.api.routes.request import Answer, Request, Route, number
-from raftflow.cluster.api.schema import Object, integer, ref
+from raftflow.cluster.api.schema import NODE_ID, Object, integer, ref
 
 _MINUTES = 60
 
@@ -35,6 +35,37 @@ HISTORY = Route(
     summary="Figures of the last hour, as this node has them.",
     query=Object(fields={"minutes": integer(1, _MINUTES, default=_MINUTES)}),
     answers={200: ref("ClusterHistory")},
+    namespaced=False,
+)
+
+
+async def transfer(request: Request) -> Answer:
+    to = request.fields().identifier("to", "")
+    return Answer(200, await handlers.transfer(request.node, to))
+
+
+TRANSFER = Route(
+    name="TransferLeadership",
+    handler=transfer,
+    summary="Hand leadership over, to the voter that is named or to the one with most of the log.",
+    body=Object(fields={"to": NODE_ID}),
+    answers={200: ref("Transferred")},
+    refusals=("NODE_NOT_FOUND", "NODE_REFUSED"),
+    namespaced=False,
+)
+
+
+async def snapshot(request: Request) -> Answer:
+    request.query()
+    return Answer(200, await handlers.snapshot(request.node, request.path_id))
+
+
+SNAPSHOT = Route(
+    name="SnapshotNode",
+    handler=snapshot,
+    summary="Make a node's state durable on its disk now, and drop what its log needs no longer.",
+    answers={200: ref("SnapshotMade")},
+    refusals=("NODE_NOT_FOUND", "NODE_REFUSED"),
     namespaced=False,
 )
 

@@ -58,3 +58,20 @@ def test_no_leader_is_exit_status_1() -> None:
     _, error = status({**STATE, "leader": ""}, "plain")
     assert isinstance(error, CommandError)
     assert error.status == 1
+
+
+def test_leadership_is_handed_over() -> None:
+    handed = {"from": "n1", "leader": "n2", "term": 4}
+    with serving(lambda _: (200, handed)) as fake:
+        for arguments in (["n2"], []):
+            command = ["cluster", "transfer", *arguments, "--address", fake.address]
+            assert CliRunner().invoke(cli, command).output == "n2 leads, in term 4\n"
+        shown = CliRunner().invoke(
+            cli, ["cluster", "transfer", "--address", fake.address, "-o", "json"]
+        )
+    assert json.loads(shown.output) == handed
+    assert [(call.method, call.target, call.body) for call in fake.calls] == [
+        ("POST", "/api/cluster/transfer", {"to": "n2"}),
+        ("POST", "/api/cluster/transfer", {}),
+        ("POST", "/api/cluster/transfer", {}),
+    ]

@@ -161,3 +161,15 @@ def test_an_api_node_that_is_there_already_is_waited_for() -> None:
     with serving(Cluster(api, added=(409, EXISTS))) as fake:
         result = run_cli(fake, "add", "n4=h:1")
     assert result.exit_code == 1, "it is another kind of member"
+
+
+def test_a_snapshot_says_what_it_brought() -> None:
+    made = {"id": "n 2", "index": 90, "first_index": 50, "bytes_freed": 300}
+    with serving(lambda _: (200, made)) as fake:
+        result = run_cli(fake, "snapshot", "n 2")
+    assert [(call.method, call.target) for call in fake.calls] == [
+        ("POST", "/api/cluster/nodes/n%202/snapshot")
+    ]
+    assert result.output == (
+        "n 2: the state is durable up to entry 90, the log begins with 50 (300 bytes freed)\n"
+    )

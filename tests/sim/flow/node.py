@@ -343,6 +343,8 @@ class FlowNode(SimNode):
             clock=self.clock,
             levels=self.levels,
             members=self.members,
+            handover=None,  # type: ignore[arg-type]
+            checkpoints=None,  # type: ignore[arg-type]
             elections=None,  # type: ignore[arg-type]  # nobody looks at the cluster page here
             figures=None,  # type: ignore[arg-type]
             peer_reports=None,  # type: ignore[arg-type]

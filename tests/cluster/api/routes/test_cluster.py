@@ -17,7 +17,8 @@ from single_node import Served, config_for, serve
 from token_kinds import mint, revoke
 
 from raftflow.cluster.api.auth import Tokens
-from raftflow.engine.commands import Role
+from raftflow.cluster.errors import OperationRefused
+from raftflow.engine.commands import RecordCall, Role
 
 EVENTS = "/api/cluster/events"
 
@@ -117,3 +118,32 @@ async def test_the_last_hour(served: Served, client: Client) -> None:
 async def test_what_the_last_hour_does_not_take(client: Client, query: str) -> None:
     reply = await client.get(f"/api/cluster/history?{query}")
     assert reply.status == 400
+
+
+async def test_leadership_and_snapshots_are_noted(served: Served, client: Client) -> None:
+    handed = (await client.post("/api/cluster/transfer", {"to": "n2"})).json
+    assert handed == {"from": "n1", "leader": "n2", "term": 2}
+    assert (await client.post("/api/cluster/transfer")).json["leader"] == "n1"
+    made = (await client.call("POST", "/api/cluster/nodes/n2/snapshot")).json
+    assert (made["id"], made["first_index"], made["bytes_freed"]) == ("n2", 1, 0)
+    noted = [each for each in served.node.executed if isinstance(each, RecordCall)]
+    assert [(each.call, each.target, each.outcome) for each in noted] == [
+        ("TransferLeadership", "n2", "ASKED"),
+        ("TransferLeadership", "n2", "OK"),
+        ("TransferLeadership", "", "ASKED"),
+        ("TransferLeadership", "", "OK"),
+        ("SnapshotNode", "n2", "ASKED"),
+        ("SnapshotNode", "n2", "OK"),
+    ]
+
+
+async def test_what_is_refused_is_noted_too(served: Served, client: Client) -> None:
+    async def refuses(_node: object, _to: str) -> None:
+        raise OperationRefused("NODE_REFUSED", "n2 is not connected to the leader")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(served.node), "transfer", refuses)
+        reply = await client.post("/api/cluster/transfer", {"to": "n2"})
+    assert (reply.status, reply.json["reason"]) == (409, "NODE_REFUSED")
+    noted = [each for each in served.node.executed if isinstance(each, RecordCall)]
+    assert [each.outcome for each in noted] == ["ASKED", "NODE_REFUSED"]
