@@ -178,7 +178,7 @@ def test_a_run_that_failed(visit: Visit) -> None:
     steps = visitor.page.locator(".steps > li")
     steps.filter(has_text="charge").locator("summary").click()
     opened = steps.filter(has_text="charge")
-    for text in ("Declined", "packer-1", "at most", "in the history"):
+    for text in ("Declined", "packer-1", "up to 4 attempts", "in the history"):
         opened.get_by_text(text).first.wait_for()
     opened.get_by_role("button", name=re.compile("in the history")).click()
     events = visitor.page.get_by_role("region", name="Events").locator("tbody > tr")
@@ -222,9 +222,11 @@ def test_families(visit: Visit) -> None:
     visitor.open("#/run/route-1/")
     family = visitor.page.get_by_role("region", name="Family")
     family.get_by_text("Children · 3").wait_for()
-    family.get_by_role("link", name="route-1 2", exact=True).click()
+    family.get_by_role("link", name="route-1-2", exact=True).click()
     visitor.sees("Child of")
-    visitor.page.get_by_role("region", name="Family").get_by_role("link", name="route-1").click()
+    visitor.page.get_by_role("region", name="Family").get_by_role(
+        "link", name="route-1", exact=True
+    ).click()
     visitor.sees("Children · 3")
     visitor.open("#/run/meter-1/")
     visitor.page.get_by_role("region", name="Family").get_by_text("Continued as new").wait_for()

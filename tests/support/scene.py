@@ -33,7 +33,7 @@ def order(ctx: Context) -> str:
 
 def delivery(ctx: Context) -> str:
     parcels = [
-        ctx.start_child("Parcel", f"{ctx.input} {number}", name=f"parcel {number}")
+        ctx.start_child("Parcel", f"{ctx.input}-{number}", workflow_id=f"{ctx.input}-{number}")
         for number in (1, 2, 3)
     ]
     return ", ".join(str(parcel.result()) for parcel in parcels)
