@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from raftflow.cluster.api.handlers import admin
+from raftflow.cluster.api.handlers import cluster
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.errors import HistoryDamaged, Unavailable
@@ -32,7 +32,7 @@ Choose = Callable[[Run], Step | None]
 
 
 async def cluster_facts(node: NodeServices) -> ClusterFacts:
-    state, told = await asyncio.gather(admin.cluster(node), node.told_by_all())
+    state, told = await asyncio.gather(cluster.describe(node), node.told_by_all())
     return ClusterFacts(
         node=state["node"],
         leader=state["leader"],

@@ -39,6 +39,8 @@ export class Api {
   constructor(origin) {
     this.bases = [origin];
     this.current = 0;
+    // For each node that is asked: what ends the questions to it.
+    this.leaving = new Map();
     this.namespace = "";
     this.token = "";
     // What the caller may do, as the server says; null where it does not say.
@@ -94,7 +96,7 @@ export class Api {
   learn(nodes) {
     const scheme = new URL(this.base).protocol;
     for (const node of nodes) {
-      if (!node.http) continue;
+      if (!node.http || node.member === "removed") continue;
       const base = `${scheme}//${node.http}`;
       if (!this.bases.includes(base)) this.bases.push(base);
     }
@@ -141,9 +143,20 @@ export class Api {
     return accepted(answer, () => answer);
   }
 
-  // This node is lost. Another call may have moved on meanwhile.
+  // This node is lost. Another call may have moved on meanwhile. What it was asked goes to the next
+  // one; what it was told to do may be done.
   leave(base) {
-    if (this.base === base) this.current = (this.current + 1) % this.bases.length;
+    if (this.base !== base) return;
+    this.current = (this.current + 1) % this.bases.length;
+    this.leaving.get(base)?.abort();
+    this.leaving.delete(base);
+  }
+
+  limit(method, base, timeout) {
+    const late = AbortSignal.timeout(timeout);
+    if (method !== "GET") return late;
+    if (!this.leaving.has(base)) this.leaving.set(base, new AbortController());
+    return AbortSignal.any([late, this.leaving.get(base).signal]);
   }
 
   delete(path, query) {
@@ -165,13 +178,13 @@ export class Api {
     for (let tries = this.bases.length; tries > 0; tries -= 1) {
       const base = this.base;
       try {
-        const limit = AbortSignal.timeout(timeout);
+        const limit = this.limit(method, base, timeout);
         const answer = await this.send(`${base}${path}${search}`, method, limit, body);
         if (answer.status !== 503) return await accepted(answer, read);
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
         if (error instanceof ApiError) throw error;
-        const late = error.name === "TimeoutError";
+        const late = error.name === "TimeoutError" || error.name === "AbortError";
         problems.push(`${host(base)}: ${late ? "no answer in time" : error.message}`);
       }
       this.leave(base);

@@ -1,5 +1,7 @@
 // What a node is at present, in words and in health: good, calm, warn or bad.
 
+import { bytes } from "./dom.js";
+
 // What it does matters most; that it does not vote, if it only follows.
 export function stateOf(node, cluster) {
   if (node.member === "removed") return { label: "removed", health: "calm" };
@@ -25,25 +27,27 @@ function memberWord({ member }, state) {
 
 const DAY_S = 86_400;
 
-// From which value on a fact needs a look, and from which it is bad. What is not known is neither.
+// From which value on a fact needs a look, and from which it is bad: as `why` judges them
+// (cluster/why/machine.py, lagging.py). What is not known is neither.
+const MIB = 2 ** 20;
 const BOUNDS = {
-  lag: { warn: 100, bad: 1000 },
+  lag: { warn: 64, bad: 1000 },
   last_contact_ms: { warn: 1000, bad: 5000 },
   fsync_ms: { warn: 20, bad: 100 },
-  loop_lag_ms: { warn: 50, bad: 250 },
+  loop_lag_ms: { warn: 100, bad: 250 },
   clock_skew_ms: { warn: 250, bad: 1000 },
+  disk_free_bytes: { warn: 2048 * MIB, bad: 512 * MIB, below: true },
 };
-const DISK_LOW_BYTES = 2 ** 30;
 const CERTIFICATE_ENDS_S = 14 * DAY_S;
 
 // "warn", "bad", or undefined.
 export function lookOf(node, fact) {
   const value = node[fact];
   if (!Number.isFinite(value)) return undefined;
-  if (fact === "disk_free_bytes") return value < DISK_LOW_BYTES ? "bad" : undefined;
-  const { warn, bad } = BOUNDS[fact];
-  if (Math.abs(value) >= bad) return "bad";
-  return Math.abs(value) >= warn ? "warn" : undefined;
+  const { warn, bad, below } = BOUNDS[fact];
+  const reaches = (bound) => (below ? value < bound : Math.abs(value) >= bound);
+  if (reaches(bad)) return "bad";
+  return reaches(warn) ? "warn" : undefined;
 }
 
 // What of a node asks for a look: [{name, text, health}], most pressing first.
@@ -52,7 +56,7 @@ export function concerns(node) {
   const found = [
     violated && { health: "bad", name: "invariants", text: `${violated} invariants do not hold` },
     node.repair && { health: "bad", name: "repair", text: node.repair },
-    bad(node, "disk_free_bytes", "less than 1 GiB of disk free"),
+    bad(node, "disk_free_bytes", `${bytes(node.disk_free_bytes)} of disk free`),
     node.no_vote && {
       health: "warn",
       name: "vote",

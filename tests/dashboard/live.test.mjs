@@ -117,3 +117,27 @@ test("who may not look is told so, and not that the node is gone", async () => {
   server.closeAllConnections();
   server.close();
 });
+
+test("what a lost node was asked goes to the next one, what it was told waits", async () => {
+  const asked = [];
+  const server = createServer((request) => asked.push(request.method));
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const frozen = { http: `127.0.0.1:${server.address().port}` };
+  const two = await node("n2");
+  const api = new Api(`http://${frozen.http}`);
+  api.learn([frozen, two]);
+  const read = api.get("/api/cluster");
+  let told = false;
+  const write = api.change("POST", "/api/cluster/transfer", {}).catch(() => {});
+  write.then(() => {
+    told = true;
+  });
+  while (asked.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  api.leave(api.base);
+  assert.equal((await read).node, "n2");
+  assert.equal(told, false);
+  server.closeAllConnections();
+  await write;
+  server.close();
+  await two.stop();
+});
