@@ -57,7 +57,7 @@ export class RunView {
       "Signals",
       table("Signals", ["Name", "Payload", "Received", "Taken by"], this.signals),
     );
-    this.whyPart = part("Why?", this.why.element);
+    this.whyPart = part("Why?", this.why.element, "section");
     this.loaded = h(
       "div",
       { hidden: true },
@@ -205,8 +205,10 @@ export class RunView {
   }
 }
 
-function part(title, content) {
-  return h("div", { hidden: true }, h("h2", {}, title), content);
+// A table is a region by itself, under the same name; other parts are made one.
+function part(title, content, tag = "div") {
+  const label = tag === "section" ? title : undefined;
+  return h(tag, { "aria-label": label, hidden: true }, h("h2", {}, title), content);
 }
 
 function keyed(signal, index) {

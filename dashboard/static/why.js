@@ -4,6 +4,7 @@
 // {kind: "leader"}.
 
 import { bdi, count, h, localTime, reconcile, roundDuration, setText } from "./dom.js";
+import { link, parse } from "./routes.js";
 
 const AGAIN_MS = 3000;
 const SEVERITIES = { problem: "problem", waiting: "waits", ok: "in order" };
@@ -52,9 +53,9 @@ export class WhyPanel {
       () => new LinkRow().element,
       () => "",
     );
-    links.forEach((link, at) => {
-      const evidence = beyond(link.evidence, subject);
-      this.chain.children[at].show({ ...link, evidence }, at === links.length - 1);
+    links.forEach((each, at) => {
+      const evidence = beyond(each.evidence, subject);
+      this.chain.children[at].show({ ...each, evidence }, at === links.length - 1);
     });
     const time = localTime(new Date().toISOString());
     setText(this.seen, `as ${node} saw it at ${time}, entry ${count(index)}`);
@@ -81,16 +82,16 @@ class LinkRow {
       this.evidence,
       this.next,
     );
-    this.element.show = (link, last) => this.show(link, last);
+    this.element.show = (found, last) => this.show(found, last);
   }
 
-  show(link, last) {
-    this.element.className = `${link.severity}${last ? " last" : ""}`;
-    setText(this.severity, SEVERITIES[link.severity] ?? link.severity);
-    setText(this.says, link.says);
-    setText(this.cause, link.cause);
-    reconcile(this.evidence, facts(link.evidence), ([name]) => name, factElement);
-    reconcile(this.next, link.next ? [link.next] : [], (text) => text, nextElement);
+  show(found, last) {
+    this.element.className = `${found.severity}${last ? " last" : ""}`;
+    setText(this.severity, SEVERITIES[found.severity] ?? found.severity);
+    setText(this.says, found.says);
+    setText(this.cause, found.cause);
+    reconcile(this.evidence, facts(found.evidence), (fact) => fact.name, factElement);
+    reconcile(this.next, found.next ? [found.next] : [], (text) => text, nextElement);
   }
 }
 
@@ -99,7 +100,23 @@ class LinkRow {
 export function facts(evidence) {
   return Object.entries(evidence)
     .filter(([, value]) => value !== null && value !== "" && !isEmpty(value))
-    .map(([name, value]) => [label(name), factTexts(name, value)]);
+    .map(([name, value]) => ({
+      name,
+      texts: factTexts(name, value),
+      href: whereabouts(name, value),
+    }));
+}
+
+// Where the page tells more of it.
+function whereabouts(name, value) {
+  if (name === "child") return link("run", [value], pageQuery());
+  if (name === "queue") return link("queues", [], { q: value });
+  return undefined;
+}
+
+// A child is of the namespace of the view.
+function pageQuery() {
+  return { ns: parse(location.hash).query.ns };
 }
 
 // What the question said already needs no repeating.
@@ -131,21 +148,13 @@ function factText(name, value) {
   if (typeof value === "string") return INSTANT.test(value) ? localTime(value) : value;
   if (value === null || typeof value !== "object") return String(value);
   return facts(value)
-    .map(([inner, texts]) => `${inner} ${texts.join(", ")}`)
+    .map((inner) => `${label(inner.name)} ${inner.texts.join(", ")}`)
     .join(" · ");
 }
 
-function factElement([name, texts]) {
-  return h(
-    "div",
-    {},
-    h("dt", {}, name),
-    h(
-      "dd",
-      {},
-      texts.map((text) => h("div", {}, bdi(text))),
-    ),
-  );
+function factElement({ name, texts, href }) {
+  const lines = texts.map((text) => h("div", {}, href ? h("a", { href }, bdi(text)) : bdi(text)));
+  return h("div", {}, h("dt", {}, label(name)), h("dd", {}, lines));
 }
 
 // The next step; what stands in backquotes is to be typed, and can be taken along.

@@ -226,7 +226,7 @@ test("who acts on a run that somebody else ended is told so, and nothing is sent
   const told = whatChanged(seen, now, signal);
   assert.match(
     told,
-    /^Nothing was sent: it is TERMINATED since .*no longer needed.*left to signal/,
+    /^Nothing was sent: the run has ended, it is TERMINATED since .*no longer needed.*left to signal/,
   );
   assert.match(whatChanged(now, now, signal), /left to signal/);
   assert.equal(whatChanged(now, now, { verb: "delete", closed: true }), "");
@@ -337,13 +337,17 @@ test("evidence is shown whole, as names and texts", () => {
     nested: { a: 1 },
     held: false,
   });
-  assert.deepEqual(shown, [
-    ["queue", ["gpu"]],
-    ["waits", ["1 min 1 s"]],
-    ["size", ["2,048 bytes"]],
-    ["pollers", ["n1, n2"]],
-    ["each", ["step a · since 1 s", "step b"]],
-    ["nested", ["a 1"]],
-    ["held", ["false"]],
-  ]);
+  assert.deepEqual(
+    shown.map(({ name, texts }) => [name, texts]),
+    [
+      ["queue", ["gpu"]],
+      ["waits_ms", ["1 min 1 s"]],
+      ["size_bytes", ["2,048 bytes"]],
+      ["pollers", ["n1, n2"]],
+      ["each", ["step a · since 1 s", "step b"]],
+      ["nested", ["a 1"]],
+      ["held", ["false"]],
+    ],
+  );
+  assert.deepEqual([shown[0].href, shown[1].href], ["#/queues?q=gpu", undefined]);
 });

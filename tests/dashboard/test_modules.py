@@ -37,7 +37,7 @@ def test_the_parts_that_need_no_browser(tmp_path: Path) -> None:
             env=os.environ | {"NODES": f"{dead} {alive.address}"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
     assert done.returncode == 0, done.stdout
