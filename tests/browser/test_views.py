@@ -278,8 +278,7 @@ def test_the_views_of_an_admin(visit: Visit) -> None:
     rows = entries.locator("tbody tr")
     visitor.until("two signals", lambda: rows.count() == 2)
     assert "file:root" in rows.first.inner_text()
-    rows.first.get_by_role("link", name="order-2").click()
-    visitor.sees("charge failed")
+    assert "order-2" in rows.first.inner_text()
 
 
 def test_a_link_of_the_first_release_works_still(visit: Visit) -> None:

@@ -31,6 +31,26 @@ def order(ctx: Context) -> str:
     return str(ctx.activity("ship", ctx.input))
 
 
+def trip(ctx: Context) -> str:
+    """Three bookings at once beside a deadline, payment, and a passport that somebody must show."""
+    ctx.upsert_search_attributes({"customer": "c-7", "region": "north"})
+    deadline = ctx.start_timer("deadline", 3_600.0)
+    bookings = [
+        ctx.start_activity("book_flight", ctx.input),
+        ctx.start_activity("book_hotel", ctx.input, retry=BANK),
+        ctx.start_activity("book_car", ctx.input),
+    ]
+    for booking in bookings:
+        booking.result()
+    ctx.activity("charge", ctx.input, retry=BANK)
+    tickets = ctx.start_activity("print_tickets", ctx.input)
+    ctx.activity("insure", ctx.input)
+    tickets.result()
+    ctx.wait_for_signal("passport", "passport-shown")
+    deadline.cancel()
+    return f"{ctx.input} may begin"
+
+
 def delivery(ctx: Context) -> str:
     parcels = [
         ctx.start_child("Parcel", f"{ctx.input}-{number}", workflow_id=f"{ctx.input}-{number}")
@@ -74,6 +94,7 @@ def waiting(ctx: Context) -> str:
 
 WORKFLOWS: dict[str, Callable[[Context], str]] = {
     "Order": order,
+    "Trip": trip,
     "Delivery": delivery,
     "Parcel": parcel,
     "Meter": meter,
@@ -102,6 +123,33 @@ def charge(order_id: str, info: ActivityInfo) -> str:
     return "paid"
 
 
+def book_flight(trip_id: str) -> str:
+    time.sleep(0.9)
+    return "LH 400"
+
+
+def book_hotel(trip_id: str, info: ActivityInfo) -> str:
+    time.sleep(0.2)
+    if info.attempt < 3:
+        raise ActivityFailure("the hotel's desk is closed", error_type="DeskClosed")
+    return "room 12"
+
+
+def book_car(trip_id: str) -> str:
+    time.sleep(0.5)
+    return "a small one"
+
+
+def print_tickets(trip_id: str) -> str:
+    time.sleep(0.6)
+    return "2 pages"
+
+
+def insure(trip_id: str) -> str:
+    time.sleep(0.3)
+    return "policy 81"
+
+
 def release(order_id: str) -> str:
     return f"released {order_id}"
 
@@ -123,6 +171,11 @@ CODE: tuple[Callable[..., Any], ...] = (
     reserve,
     check_address,
     charge,
+    book_flight,
+    book_hotel,
+    book_car,
+    print_tickets,
+    insure,
     release,
     ship,
     call_carrier,
