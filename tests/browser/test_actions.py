@@ -26,11 +26,11 @@ def test_a_run_from_its_start_to_its_end(visit: Visit, site: Site, tmp_path: Pat
     user = visit("user")
     user.open("#/runs")
     user.page.get_by_role("button", name="Start workflow").click()
-    user.fill("Start a workflow", "Start", Type="Order", Id="act-1", Input="act-1")
+    user.fill("Start a workflow", "Start", type="Order", workflow_id="act-1", input="act-1")
     user.sees("approved")
 
     user.press_button("Pause")
-    user.fill("Pause this run?", "Pause the run", Reason="stock-taking")
+    user.fill("Pause this run?", "Pause the run", reason="stock-taking")
     user.told("The run is paused.")
     status(user, "PAUSED")
     user.sees("stock-taking")
@@ -40,7 +40,7 @@ def test_a_run_from_its_start_to_its_end(visit: Visit, site: Site, tmp_path: Pat
     status(user, "RUNNING", "WAITING")
 
     user.press_button("Signal")
-    user.fill("Send a signal", "Send", Name="approved", Payload="yes")
+    user.fill("Send a signal", "Send", name="approved", payload="yes")
     user.told("The signal approved is delivered.")
     status(user, "COMPLETED")
 
@@ -96,10 +96,7 @@ def test_a_run_is_ended(
     user = visit("user")
     user.open(f"#/run/{workflow_id}/")
     user.press_button(button)
-    given: dict[str, str | bool] = {"Reason": "no longer needed"}
-    if "graceful" in fields:
-        given["Tell its code, which may compensate"] = fields["graceful"]
-    user.fill(title, action, **given)
+    user.fill(title, action, reason="no longer needed", **fields)
     status(user, ends)
     user.sees("no longer needed")
     assert site.describe(workflow_id)["status"] == ends
@@ -144,7 +141,7 @@ def test_two_people_pause_one_run(visit: Visit, site: Site) -> None:
     for each in (first, second):
         each.open("#/run/paused/")
         each.press_button("Pause")
-    first.fill("Pause this run?", "Pause the run", Reason="one")
+    first.fill("Pause this run?", "Pause the run", reason="one")
     dialog = second.dialog("Pause this run?")
     dialog.get_by_label("Reason").fill("two")
     dialog.get_by_role("button", name="Pause the run").click()
@@ -156,7 +153,8 @@ def test_two_people_pause_one_run(visit: Visit, site: Site) -> None:
     second.fill("Let this run go on?", "Unpause the run")
     site.call("POST", "/api/workflows/paused/signal", {"name": "approved", "payload": "go"})
     status(first, "COMPLETED")
-    first.expect("404")
+    for each in (first, second):
+        each.expect("404")
     site.call("DELETE", "/api/workflows/paused")
     first.sees("has been deleted meanwhile")
 
@@ -195,7 +193,7 @@ def test_a_node_is_added_and_removed(visit: Visit, site: Site) -> None:
     admin.open()
     admin.press_button("Add a node")
     fourth = site.nodes["n4"]
-    admin.fill("Add a node", "Add", Id="n4", Raft_address=fourth.raft)
+    admin.fill("Add a node", "Add", id="n4", raft=fourth.raft)
     shown = admin.dialog("n4 belongs to the cluster")
     line = shown.locator("pre").inner_text()
     assert line.startswith(f"raftflow serve --node-id n4 --raft-addr {fourth.raft}")
@@ -213,7 +211,7 @@ def test_namespaces(visit: Visit, site: Site) -> None:
     admin = visit()
     admin.open("#/namespaces")
     admin.press_button("Create a namespace")
-    admin.fill("Create a namespace", "Create", Name="shop")
+    admin.fill("Create a namespace", "Create", name="shop")
     row = admin.page.get_by_role("region", name="Namespaces").locator("tr", has_text="shop")
     row.get_by_role("button", name="Retention").click()
     dialog = admin.dialog(re.compile("shop"))
@@ -238,7 +236,7 @@ def test_a_token_is_minted_and_revoked(visit: Visit) -> None:
     admin = visit()
     admin.open("#/tokens")
     admin.press_button("Mint a token")
-    admin.fill("Mint a token", "Mint", Name="clerk", Role="user", Sees_payloads=True)
+    admin.fill("Mint a token", "Mint", name="clerk", role="user", sees_payloads=True)
     shown = admin.dialog("Token clerk")
     token = shown.locator("pre").inner_text()
     assert token.startswith("rf_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -12,14 +13,20 @@ from site_nodes import IDS, Site
 
 # A browser says in its console that nobody answers at an address.
 GONE = (r"net::ERR_", r"status of 50[023]")
-# From the loss to the news on the screen, on an idle machine.
+# From the loss to the news on the screen. A machine with four times as much to do as it can is
+# slow, which says nothing of the page.
 WITHIN_S = 3.0
+BUSY_WITHIN_S = 30.0
 
 
 @pytest.fixture(autouse=True)
 def whole(site: Site) -> Iterator[None]:
     yield
     site.revive()
+
+
+def is_overloaded() -> bool:
+    return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
 
 
 def marked(visitor: Visitor) -> None:
@@ -70,7 +77,8 @@ def test_the_leader_is_killed(visit: Visit, site: Site) -> None:
     news_at = visitor.until("the page tells of it", lambda: visitor.page.evaluate("window.newsAt"))
     assert not was_reloaded(visitor)
     took = news_at / 1000 - killed_at
-    assert took < WITHIN_S, f"the page told of the new leader after {took:.1f} s"
+    most = BUSY_WITHIN_S if is_overloaded() else WITHIN_S
+    assert took < most, f"the page told of the new leader after {took:.1f} s"
     # The thread of the one that is gone says so, and the log of elections why.
     head = visitor.page.locator(f'th[data-node="{old}"]')
     visitor.until("its thread tells", lambda: "away" in head.inner_text())
@@ -101,7 +109,7 @@ def test_the_node_of_the_page_is_killed(visit: Visit, site: Site, leads: bool) -
     # Everything goes on there: views, and what changes something.
     visitor.page.get_by_role("button", name="Start workflow").click()
     name = f"without-{home}-{leads}"
-    visitor.fill("Start a workflow", "Start", Type="Waiting", Id=name)
+    visitor.fill("Start a workflow", "Start", type="Waiting", workflow_id=name)
     visitor.page.get_by_role("heading", name=name).wait_for()
     visitor.open("#/runs")
     visitor.page.get_by_role("link", name=name).wait_for()

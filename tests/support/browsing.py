@@ -116,10 +116,10 @@ class Visitor:
         return found
 
     def fill(self, title: str, action: str, **fields: str | bool) -> None:
-        """A dialog, by the labels of its fields, and sends it; it closes when that was accepted."""
+        """Fills in a dialog and sends it; it closes when that was accepted."""
         dialog = self.dialog(title)
-        for label, value in fields.items():
-            entry = dialog.get_by_label(label.replace("_", " "), exact=True)
+        for name, value in fields.items():
+            entry = dialog.locator(f"[name={name}]")
             if isinstance(value, bool):
                 entry.set_checked(value)
             elif entry.evaluate("entry => entry.localName") == "select":
