@@ -19,6 +19,11 @@ WITHIN_S = 3.0
 BUSY_WITHIN_S = 30.0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def worker(site: Site) -> None:
+    site.work()
+
+
 @pytest.fixture(autouse=True)
 def whole(site: Site) -> Iterator[None]:
     yield
