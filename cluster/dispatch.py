@@ -164,6 +164,7 @@ class Dispatch:
         details: bytes | None,
     ) -> None:
         """Extend a lease. Raises LeaseLost, or Unavailable after the leader wait."""
+        self.workers.beat(namespace, worker_id)
         request = node_pb2.HeartbeatRequest(
             namespace=namespace,
             workflow_id=workflow_id,

@@ -7,9 +7,11 @@ channel as JSON, which a release that says more or less can still read.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 WORKFLOW = "workflow"
 ACTIVITY = "activity"
@@ -99,15 +101,23 @@ class NodeFacts:
     leading: Leading | None = None
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        leading = self.leading
+        said: dict[str, Any] = {
+            "pollers": _told(Poller, self.pollers),
+            "truncated": self.truncated,
+            "leading": leading and _told_of(leading),
+        }
+        return json.dumps(said, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, payload: bytes) -> NodeFacts:
         """Raises ValueError, LookupError or TypeError."""
         said = json.loads(payload)
         leading = said["leading"]
+        for poller in said["pollers"]:
+            poller["types"] = tuple(poller["types"])
         return cls(
-            pollers=tuple(map(_poller, said["pollers"])),
+            pollers=tuple(_heard(Poller, said["pollers"])),
             truncated=bool(said["truncated"]),
             leading=None if leading is None else _leading(leading),
         )
@@ -129,21 +139,41 @@ class Work:
         return told and not self.missing and not self.truncated
 
 
-def _poller(said: dict[str, Any]) -> Poller:
-    return Poller(**{**_known(Poller, said), "types": tuple(map(str, said["types"]))})
+def _told_of(leading: Leading) -> dict[str, Any]:
+    return {
+        "term": leading.term,
+        "settled": leading.settled,
+        "queues": _told(QueueFacts, leading.queues),
+        "holdings": _told(Holding, leading.holdings),
+        "truncated": leading.truncated,
+    }
 
 
 def _leading(said: dict[str, Any]) -> Leading:
     return Leading(
         term=int(said["term"]),
         settled=bool(said["settled"]),
-        queues=tuple(QueueFacts(**_known(QueueFacts, each)) for each in said["queues"]),
-        holdings=tuple(Holding(**_known(Holding, each)) for each in said["holdings"]),
+        queues=tuple(_heard(QueueFacts, said["queues"])),
+        holdings=tuple(_heard(Holding, said["holdings"])),
         truncated=bool(said["truncated"]),
     )
 
 
-def _known(facts: type, said: dict[str, Any]) -> dict[str, Any]:
+# There may be a thousand rows: they are taken apart and put together by hand, since `asdict` and
+# the like would hold up the loop for tens of milliseconds.
+
+
+def _told(kind: type, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    names = _names(kind)
+    return [{name: getattr(row, name) for name in names} for row in rows]
+
+
+def _heard(kind: type[T], rows: list[dict[str, Any]]) -> Iterator[T]:
     """Without what a later release says beside it."""
-    names: Any = facts.__dataclass_fields__  # type: ignore[attr-defined]
-    return {name: said[name] for name in names if name in said}
+    names = _names(kind)
+    for row in rows:
+        yield kind(**{name: row[name] for name in names})
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))

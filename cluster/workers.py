@@ -43,6 +43,7 @@ class Workers:
         self._now_ms = now_ms
         self._polling: dict[_Key, _Entry] = {}
         self._away: dict[_Key, _Entry] = {}  # without a poll; who left first comes first
+        self._beats: dict[tuple[str, str], int] = {}  # (namespace, worker) -> last heartbeat
 
     def __len__(self) -> int:
         return len(self._polling) + len(self._away)
@@ -69,6 +70,15 @@ class Workers:
         if not entry.parked:
             self._away[key] = self._polling.pop(key)
 
+    def beat(self, namespace: str, worker: str) -> None:
+        """It is at work: a heartbeat came from it."""
+        if not worker:
+            return
+        self._beats.pop((namespace, worker), None)
+        self._beats[namespace, worker] = self._now_ms()
+        if len(self._beats) > MOST:
+            del self._beats[next(iter(self._beats))]
+
     def pollers(self, wanted: Wanted) -> Iterator[Poller]:
         """Those with a poll first. It is a picture of this moment, also when read later."""
         self._forget(self._now_ms())
@@ -84,7 +94,7 @@ class Workers:
                         types=_types(entry),
                         polls=entry.parked.total(),
                         since_ms=entry.since_ms,
-                        seen_ms=entry.seen_ms,
+                        seen_ms=self._seen_ms((activity, namespace, queue, worker), entry),
                     )
 
     def _forget(self, now_ms: int) -> None:
@@ -93,6 +103,13 @@ class Workers:
             if len(self) <= MOST and now_ms - entry.seen_ms < KEPT_MS:
                 return
             del self._away[key]
+            seen_ms = self._seen_ms(key, entry)
+            if len(self) < MOST and now_ms - seen_ms < KEPT_MS:
+                entry.seen_ms = seen_ms
+                self._away[key] = entry  # it has been at work
+
+    def _seen_ms(self, key: _Key, entry: _Entry) -> int:
+        return max(entry.seen_ms, self._beats.get((key[1], key[3]), 0))
 
 
 def _types(entry: _Entry) -> tuple[str, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, islice
+
 from raftflow.cluster.leader.leases import Leases
 from raftflow.cluster.leader.matching import Matching, QueueKey
 from raftflow.cluster.work_facts import (
@@ -24,18 +27,28 @@ def standing(
     now_ms: int,
     most: int,
 ) -> Leading:
-    """Of ``most`` queues; those in which something waits first. The work goes with the number of
-    queues, whatever there is in them."""
-    known = dict.fromkeys([*matching.queues(), *leases.queues()])
-    keys = [key for key in known if wanted.takes(key[1], key[2])]
+    """Of ``most`` queues, those in which something waits first, and as many holders of leases. The
+    work goes with the number of queues, whatever waits in them."""
+    known = chain(matching.queues(), leases.queues())
+    keys = _distinct((key for key in known if wanted.takes(key[1], key[2])), most + 1)
     shown = keys[:most]
+    holdings = list(islice((each for key in shown for each in _holdings(leases, key)), most + 1))
     return Leading(
         term=term,
         settled=settled,
         queues=tuple(_facts(matching, leases, key, now_ms) for key in shown),
-        holdings=tuple(each for key in shown for each in _holdings(leases, key)),
-        truncated=len(keys) > len(shown),
+        holdings=tuple(holdings[:most]),
+        truncated=len(keys) > len(shown) or len(holdings) > most,
     )
+
+
+def _distinct(keys: Iterable[QueueKey], most: int) -> list[QueueKey]:
+    found: dict[QueueKey, None] = {}
+    for key in keys:
+        found[key] = None
+        if len(found) == most:
+            break
+    return list(found)
 
 
 def _facts(matching: Matching, leases: Leases, key: QueueKey, now_ms: int) -> QueueFacts:

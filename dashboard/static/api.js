@@ -88,6 +88,11 @@ export class Api {
     return new URL(this.base).hostname !== new URL(this.bases[0]).hostname;
   }
 
+  // The node of the page may be back, which has the session.
+  goHome() {
+    this.current = 0;
+  }
+
   get base() {
     return this.bases[this.current];
   }

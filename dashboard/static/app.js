@@ -173,8 +173,10 @@ function note(subject, error) {
   if (worst) setText(part("banner"), worst.message);
   document.body.classList.toggle("stale", worst instanceof Unreachable);
   if (worst?.status !== 401) return;
-  if (api.away) setText(part("banner"), `Its node is gone; go on at ${api.base}/`);
-  else refuse();
+  if (api.away) {
+    setText(part("banner"), `Its node is gone; go on at ${api.base}/`);
+    api.goHome();
+  } else refuse();
 }
 
 // What is shown is asked for again, at once.
@@ -215,9 +217,7 @@ function pause(ms) {
 }
 
 window.addEventListener("hashchange", () => showRoute());
-document.addEventListener("visibilitychange", () => {
-  wake();
-});
+document.addEventListener("visibilitychange", wake);
 part("start").addEventListener("click", () => startWorkflow(shell));
 part("who").addEventListener("click", logInOrOut);
 themeButton(part("theme"));

@@ -111,8 +111,8 @@ export class Charts {
   read() {
     const { length, from, every } = this.history;
     const at = Math.round((this.share ?? 1) * (length - 1));
-    const time = new Date(from + at * every).toISOString();
-    setText(this.when, `${this.history.node}, ${this.share === null ? "now" : localTime(time)}`);
+    const time = () => localTime(new Date(from + at * every).toISOString());
+    setText(this.when, `${this.history.node}, ${this.share === null ? "now" : time()}`);
     this.charts.forEach((chart) => chart.read(at, this.share));
   }
 }

@@ -49,8 +49,17 @@ export class Live {
       const cluster = await this.api.cluster();
       const base = this.api.base;
       const streams = !(Date.now() < this.streamless.get(base));
-      this.show(cluster, base, false);
+      this.take(cluster, base, false);
       if (streams) await this.follow(base);
+    } catch (error) {
+      this.trouble(error);
+    }
+  }
+
+  // What cannot be shown is no fault of the node that told it.
+  take(cluster, base, streaming) {
+    try {
+      this.show(cluster, base, streaming);
     } catch (error) {
       this.trouble(error);
     }
@@ -62,11 +71,12 @@ export class Live {
     try {
       await this.read(base, (cluster) => {
         heard += 1;
-        this.show(cluster, base, true);
+        this.take(cluster, base, true);
       });
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) throw error;
-      if (heard) this.api.leave(base);
+      // Not when it was ended here, since nobody looks.
+      if (heard && this.wanted()) this.api.leave(base);
     }
     if (!heard) this.streamless.set(base, Date.now() + STREAMLESS_MS);
     // The next node is asked at once, unless each of them ends it at once.

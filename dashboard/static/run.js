@@ -170,6 +170,9 @@ export class RunView {
     if (OPEN.has(run.status) || this.whyPace.key !== key) {
       await this.whyPace.ask(key, () => this.why.update());
     }
+    // What goes on by itself has another reason each second: a chain would make the page jump.
+    const isBrief = run.status === "RUNNING" && !this.why.isProblem;
+    this.whyPart.classList.toggle("brief", isBrief);
   }
 
   showEvents(sequence) {

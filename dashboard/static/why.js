@@ -19,7 +19,8 @@ export function whyQuery({ run_id: runId, step }) {
   return { step, run_id: runId };
 }
 
-// The answer in place: update() asks again and changes what changed.
+// The answer in place: update() asks again and changes what changed. `isProblem` says whether it will
+// not go on by itself.
 export class WhyPanel {
   constructor(api, subject) {
     this.api = subject.namespace === undefined ? api : api.within(subject.namespace);
@@ -43,6 +44,7 @@ export class WhyPanel {
   }
 
   show({ answer, links, subject, seen_by: node, applied_index: index }) {
+    this.isProblem = links.some(({ severity }) => severity === "problem");
     setText(this.answer, answer);
     // A cause may come twice in a chain: a child that waits for a child of its own.
     const rows = links.map(({ cause }, at) => `${at} ${cause}`);

@@ -105,11 +105,28 @@ def test_a_worker_that_stays_away_is_forgotten() -> None:
     assert len(workers) == 0
 
 
+def test_a_heartbeat_is_a_sign_of_life() -> None:
+    workers, clock = rig()
+    workers.parked(poll())
+    workers.left(poll())
+    clock.now_ms += KEPT_MS - 1
+    workers.beat("shop", "w1")  # somebody else
+    workers.beat("default", "")
+    workers.beat("default", "w1")
+    clock.now_ms += 2
+    (at_work,) = told(workers)
+    assert (at_work.polls, at_work.seen_ms, at_work.since_ms) == (0, clock.now_ms - 2, 1_000)
+    clock.now_ms += KEPT_MS
+    assert told(workers) == []
+
+
 def test_ids_without_end_do_not_fill_the_memory() -> None:
     workers, _ = rig()
     workers.parked(poll("stays"))
     for number in range(module.MOST + 10):
         workers.parked(poll(f"w{number}"))
         workers.left(poll(f"w{number}"))
+        workers.beat("default", f"w{number}")
     assert len(workers) <= module.MOST + 1
     assert told(workers)[0].worker == "stays"
+    assert len(workers._beats) <= module.MOST

@@ -93,6 +93,33 @@ test("a node that falls silent is left", async () => {
   await Promise.all([one.stop(), two.stop()]);
 });
 
+test("a node is not left for what cannot be shown, nor when nobody looks any more", async () => {
+  const one = await node("n1", (send) => {
+    for (const term of [1, 2]) send(term);
+  });
+  const api = new Api(`http://${one.http}`);
+  api.learn([one, { http: "127.0.0.1:1" }]);
+  const troubles = [];
+  let looked = true;
+  const live = new Live(api, {
+    show: ({ term }) => {
+      if (term === 1) throw new TypeError("a fault of the page");
+      if (term === 2) looked = false;
+    },
+    trouble: (error) => troubles.push(error.message),
+    wanted: () => looked,
+  });
+  const running = live.run();
+  while (looked) await new Promise((resolve) => setTimeout(resolve, 5));
+  live.wake();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  live.close();
+  await running;
+  assert.deepEqual(troubles, ["a fault of the page"]);
+  assert.equal(api.base, `http://${one.http}`);
+  await one.stop();
+});
+
 test("a node without a stream is asked each second", async () => {
   const older = await node("n1");
   const shown = await watch([older], (all) => all.length === 3);

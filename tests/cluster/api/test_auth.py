@@ -151,6 +151,20 @@ async def http(guarded: Served) -> AsyncIterator[Client]:
         yield Client(session, guarded.http)
 
 
+def test_what_a_page_may_offer() -> None:
+    everything = set(Caller(actor="root", role=Role.ADMIN).operations())
+    in_shop = set(
+        Caller(actor="root", role=Role.ADMIN, namespaces=frozenset({"shop"})).operations()
+    )
+    # Members, tokens, namespaces: what concerns all namespaces needs a token without any.
+    assert {"AddNode", "MintToken", "ListNamespaces"} <= everything - in_shop
+    assert {"StartWorkflow", "DescribeCluster"} <= in_shop
+    looking = set(Caller(actor="eye", role=Role.VIEWER).operations())
+    assert {"ListWorkflows", "ListNamespaces"} <= looking
+    assert not {"StartWorkflow", "RemoveNode", "PollTask"} & looking
+    assert "PollTask" in Caller(actor="hand", role=Role.WORKER).operations()
+
+
 async def test_http_asks_for_a_token(http: Client) -> None:
     for open_path in ("/api/health", "/api/ready", "/"):
         assert (await http.get(open_path)).status == 200

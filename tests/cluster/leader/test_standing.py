@@ -92,3 +92,14 @@ def test_only_what_is_wanted_and_no_more_than_so_many() -> None:
     assert only.namespace == "shop"
     (named,) = stands(matching, Leases(), Wanted(queue="q1")).queues
     assert named.queue == "q1"
+
+
+def test_no_more_holders_than_so_many() -> None:
+    leases = Leases()
+    run = RunKey("default", "w", "r")
+    for number in range(3):
+        leases.hold(run, 1, f"t{number}", 1_000, 0, holder(f"w{number}"))
+    seen = stands(Matching(), leases, most=2)
+    assert [each.worker for each in seen.holdings] == ["w0", "w1"]
+    assert seen.truncated
+    assert seen.queues[0].leases == 3
