@@ -200,8 +200,8 @@ function fieldsOf({ verb, fields }, run) {
 // RUNNING and WAITING come and go by themselves.
 export function whatChanged(seen, now, action) {
   if (!applies(action, now)) {
-    const what = OPEN.has(now.status) ? "" : "the run has ended, ";
-    return `Nothing was sent: ${what}${stateText(now)}. There is nothing left to ${action.verb}.`;
+    const what = OPEN.has(now.status) ? "changed" : "ended";
+    return `Nothing was sent: the run has ${what}, ${stateText(now)}. There is nothing left to ${action.verb}.`;
   }
   if (standsStill(seen) !== standsStill(now) || askedToCancel(seen) !== askedToCancel(now)) {
     return (
