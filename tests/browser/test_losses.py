@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 
 import pytest
-from browsing import Visit, Visitor
+from browsing import Visit, Visitor, is_overloaded
 from dev_cluster import wait_for
 from site_nodes import IDS, Site
 
 # A browser says in its console that nobody answers at an address.
 GONE = (r"net::ERR_", r"status of 50[023]")
-# From the loss to the news on the screen. A machine with four times as much to do as it can is
-# slow, which says nothing of the page.
+# From the loss to the news on the screen.
 WITHIN_S = 3.0
 BUSY_WITHIN_S = 30.0
 
@@ -28,10 +26,6 @@ def worker(site: Site) -> None:
 def whole(site: Site) -> Iterator[None]:
     yield
     site.revive()
-
-
-def is_overloaded() -> bool:
-    return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
 
 
 def marked(visitor: Visitor) -> None:
