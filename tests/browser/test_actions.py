@@ -171,7 +171,7 @@ def test_leadership_is_transferred(visit: Visit, site: Site) -> None:
     cells = admin.page.locator("tfoot td")
     cells.nth(at).get_by_role("button", name="Make leader").click()
     admin.fill("Transfer leadership?", "Transfer")
-    admin.told(f"Leadership goes to {to}.")
+    admin.told(f"{to} leads.")
     admin.sees(f"{to} leads")
     newest = admin.page.get_by_role("region", name="Elections").locator("tbody tr").first
     admin.until(
