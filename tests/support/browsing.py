@@ -26,7 +26,7 @@ from playwright.sync_api import (
 )
 
 # Longer than anything takes on an idle machine: a busy one is slow, not wrong.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 DESK = (1280, 900)
 PHONE = (360, 740)
 OPTIONS = (
@@ -150,7 +150,7 @@ class Visitor:
         found.wait_for()
         return found
 
-    def until(self, what: str, condition: Callable[[], Any], *, seconds: float = 30.0) -> Any:
+    def until(self, what: str, condition: Callable[[], Any], *, seconds: float = PATIENCE_MS / 1000) -> Any:
         """The page goes on living while somebody waits."""
         deadline = time.monotonic() + seconds
         while True:
