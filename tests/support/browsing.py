@@ -150,15 +150,15 @@ class Visitor:
         found.wait_for()
         return found
 
-    def until(self, what: str, condition: Callable[[], Any], *, seconds: float = PATIENCE_MS / 1000) -> Any:
+    def until(self, what: str, condition: Callable[[], Any]) -> Any:
         """The page goes on living while somebody waits."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE_MS / 1000
         while True:
             value = condition()
             if value:
                 return value
             if time.monotonic() > deadline:
-                raise AssertionError(f"within {seconds:g} s: {what}; {self.text()}")
+                raise AssertionError(f"within {PATIENCE_MS} ms: {what}")
             self.page.wait_for_timeout(25)
 
     def text(self) -> str:
