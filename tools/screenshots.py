@@ -41,7 +41,7 @@ class Picture:
 PICTURES = (
     Picture("cluster", "#/cluster", ".chart-line"),
     Picture("runs", "#/runs", "table.runs tbody tr"),
-    Picture("run", f"#/run/{TRIP}/", ".why .next-word"),
+    Picture("run", f"#/run/{TRIP}/", ".why .chain > li"),
     Picture("queues", "#/queues", "tbody tr"),
 )
 LOOKS = {"": (DESK, "light"), "-dark": (DESK, "dark"), "-phone": (PHONE, "light")}

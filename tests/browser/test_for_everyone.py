@@ -23,7 +23,7 @@ READY = {
     "cluster": ".chart-line",
     "runs": "table.runs tbody tr",
     "run": ".steps > li",
-    "open run": ".why .next-word",
+    "open run": "table.pending tbody tr",
     "queues": "tbody tr",
     "namespaces": "tbody tr",
     "tokens": "tbody tr",
