@@ -15,12 +15,6 @@ VISITORS = pytest.StashKey[list[Visitor]]()
 FAILED = pytest.StashKey[bool]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "tests/browser" in item.path.as_posix():
-            item.add_marker(pytest.mark.cluster)
-
-
 # Of a module: while Playwright is open nothing asynchronous runs in this process, and other
 # folders' tests do.
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from browsing import Visit, Visitor
 from dev_cluster import wait_for
 from site_nodes import TOKENS, Site
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module", autouse=True)
 def worker(site: Site) -> None:

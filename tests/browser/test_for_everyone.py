@@ -8,6 +8,8 @@ import pytest
 from browsing import PHONE, Visit, Visitor
 from site_nodes import Site
 
+pytestmark = pytest.mark.cluster
+
 VIEWS = {
     "cluster": "#/cluster",
     "runs": "#/runs",

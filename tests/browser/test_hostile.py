@@ -12,6 +12,8 @@ from site_nodes import Site
 
 from raftflow_sdk import Worker
 
+pytestmark = pytest.mark.cluster
+
 MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=2</script>\'&amp;'
 TURNED = "\u202eevil\u2066\u200b"
 # Ids may hold no control character; what is said about work may.

@@ -10,6 +10,8 @@ from browsing import Visit, Visitor, is_overloaded
 from dev_cluster import wait_for
 from site_nodes import IDS, Site
 
+pytestmark = pytest.mark.cluster
+
 # A browser says in its console that nobody answers at an address.
 GONE = (r"net::ERR_", r"status of 50[023]")
 # From the loss to the news on the screen.

@@ -8,6 +8,8 @@ import pytest
 from browsing import Visit, Visitor
 from site_nodes import TOKENS, Site
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module", autouse=True)
 def scene(site: Site) -> None:

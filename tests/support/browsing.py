@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
-from needs import need, need_module
+from needs import need
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -38,7 +38,6 @@ OPTIONS = (
     # A scroll bar beside the content of a phone is none of a phone's.
     "--hide-scrollbars",
 )
-AXE = "axe_playwright_python"
 SERIOUS = {"serious", "critical"}
 
 
@@ -194,8 +193,7 @@ Visit = Callable[..., Visitor]
 
 
 def _axe() -> str:
-    need_module(AXE)
-    return (files(AXE) / "axe.min.js").read_text()
+    return (files("axe_playwright_python") / "axe.min.js").read_text()
 
 
 @contextlib.contextmanager
