@@ -164,3 +164,22 @@ def test_what_somebody_types_is_told_as_text(visit: Visit) -> None:
     dialog.get_by_role("button", name="Send").click()
     dialog.get_by_role("alert").wait_for()
     harmless(visitor)
+
+
+def test_were_it_shown_as_markup_the_policy_would_hold(visit: Visit) -> None:
+    """And whoever drives the browser hears of it: no other test of this folder is deaf."""
+    visitor = visit("viewer")
+    visitor.open()
+    visitor.page.get_by_role("heading", name="Cluster").wait_for()
+    visitor.page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", MARKUP)
+    visitor.page.evaluate("fetch('http://stranger.invalid/').catch(() => {})")
+
+    def heard() -> bool:
+        refused = [each for each in visitor.complaints if "Content Security Policy" in each]
+        return any("inline" in each for each in refused) and any(
+            "stranger" in each for each in refused
+        )
+
+    visitor.until("both are refused", heard)
+    assert visitor.page.evaluate("window.broken") is None
+    visitor.expect("Content Security Policy", "stranger.invalid", "404")
