@@ -4,11 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help run test ci lint types proto sim campaigns soak bench install tools clean
+.PHONY: help run test ci lint types proto sim campaigns soak bench screenshots install tools clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml sdks/python/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("raftflow needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
@@ -62,6 +62,9 @@ soak: $(STAMP) ## 40 minutes of faults on 5 real nodes: SECONDS= NODES= SEED= WO
 
 bench: $(STAMP) ## all benchmarks with short settings; benchmarks/ has more
 	@$(BIN)/python -m benchmarks.run
+
+screenshots: $(STAMP) ## take the pictures of docs/images again; needs chromium
+	$(BIN)/python tools/screenshots.py
 
 ci: ## what CI runs
 	bash .ci/run

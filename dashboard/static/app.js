@@ -7,7 +7,7 @@
 
 import { Api, Unreachable } from "./api.js";
 import { ask } from "./dialogs.js";
-import { h, reconcile, setText } from "./dom.js";
+import { h, reconcile, setText, visible } from "./dom.js";
 import { listenForKeys } from "./keys.js";
 import { Live } from "./live.js";
 import { link, parse } from "./routes.js";
@@ -57,7 +57,7 @@ function showRoute({ again = false } = {}) {
     if (previous && !again) part("view").focus({ preventScroll: true });
     if (previous && !again) window.scrollTo(0, 0);
   }
-  document.title = view.title ? `${view.title} · raftflow` : "raftflow";
+  document.title = view.title ? visible(`${view.title} · raftflow`) : "raftflow";
   askAgain();
 }
 

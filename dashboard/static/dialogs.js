@@ -5,7 +5,7 @@
 // "number" (whole, unless `step` says otherwise), "select" (with `options`, texts or {value, label}),
 // or a line of text, with `choices` to take one from.
 
-import { h } from "./dom.js";
+import { h, setText } from "./dom.js";
 
 export function ask({ title, text, fields = [], action, danger = false, submit }) {
   return new Promise((resolve) => {
@@ -31,7 +31,7 @@ export function ask({ title, text, fields = [], action, danger = false, submit }
         done = true;
         dialog.close();
       } catch (problem) {
-        error.textContent = problem.message;
+        setText(error, problem.message);
         error.hidden = false;
         go.disabled = false;
       }
