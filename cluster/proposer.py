@@ -121,7 +121,7 @@ class Proposer:
             commands=len(self._pending),
             bytes=self._pending_bytes,
             entries=len(self._in_flight),
-            oldest_entry_ms=round((now - left) * 1_000),
+            oldest_entry_ms=round((now - since) * 1_000),
             refused=self._refused,
             refused_ago_ms=round((now - self._refused_at) * 1_000) if self._refused else None,
         )
@@ -139,7 +139,7 @@ class Proposer:
         """
         if self._pending_bytes + len(command) > MAX_PENDING_BYTES:
             self._refused += 1
-            self._refused_at = time.monotonic()
+            self._refused_at = time.perf_counter()
             raise overloaded("proposals_pending")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 

@@ -46,7 +46,21 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, dev, workflow, queue, worker, namespace, token, audit, cluster, node, top, why, doctor),
+    *(
+        serve,
+        dev,
+        workflow,
+        queue,
+        worker,
+        namespace,
+        token,
+        audit,
+        cluster,
+        node,
+        top,
+        why,
+        doctor,
+    ),
     *(backup, force_recover, history, log, cert, completion),
 ):
     cli.add_command(command)

@@ -7,7 +7,8 @@ import click
 
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.options import client_options, run_id_option
-from raftflow.cluster.cli.output import Printer, printable
+from raftflow.cluster.cli.output import Printer
+from raftflow.cluster.printable import printable
 
 
 @click.group()
