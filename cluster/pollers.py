@@ -20,7 +20,7 @@ EVERYTHING = Wanted()
 # What one node tells at most, so that neither end is busy for long.
 MOST_TOLD = 1_000
 MOST_NAMES = 20_000  # of types, in all of it: one poll may have a thousand
-_ANSWER_MS = 300
+_ANSWER_MS = 500
 # Pages ask every few seconds, and there may be many: within this time they share one answer.
 _FRESH_S = 0.2
 

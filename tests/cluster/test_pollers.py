@@ -95,7 +95,7 @@ async def test_only_what_is_wanted_is_told() -> None:
     ("error", "why"),
     [
         (PeerUnavailable("n3", sent=False), "not connected"),
-        (PeerTimeout("slow"), "no answer within 300 ms"),
+        (PeerTimeout("slow"), "no answer within 500 ms"),
         (PeerError("UNKNOWN_METHOD", "what?"), "of a release before 0.5, which does not tell"),
         (PeerError("INTERNAL", "KeyError"), "KeyError"),
     ],
