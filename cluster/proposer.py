@@ -64,16 +64,18 @@ class _Pending:
     command: bytes
     done: AnswerCallback
     lost: Callable[[Exception], None]
-    since_s: float = field(default_factory=time.perf_counter)
+    since_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    """An entry on its way; ``since_s``: the command in it that came first has waited since then."""
+    """An entry on its way, which left at ``left_s``. The command in it that came first has waited
+    since ``since_s``."""
 
     term: int
     command_ids: list[str]
     since_s: float
+    left_s: float
 
 
 class Proposer:
@@ -115,13 +117,13 @@ class Proposer:
         return len(self._pending) + len(self._waiting)
 
     def backlog(self) -> Backlog:
-        now = time.perf_counter()
-        since = min((entry.since_s for entry in self._in_flight.values()), default=now)
+        now = time.monotonic()
+        left = min((flight.left_s for flight in self._in_flight.values()), default=now)
         return Backlog(
             commands=len(self._pending),
             bytes=self._pending_bytes,
             entries=len(self._in_flight),
-            oldest_entry_ms=round((now - since) * 1_000),
+            oldest_entry_ms=round((now - left) * 1_000),
             refused=self._refused,
             refused_ago_ms=round((now - self._refused_at) * 1_000) if self._refused else None,
         )
@@ -139,7 +141,7 @@ class Proposer:
         """
         if self._pending_bytes + len(command) > MAX_PENDING_BYTES:
             self._refused += 1
-            self._refused_at = time.perf_counter()
+            self._refused_at = time.monotonic()
             raise overloaded("proposals_pending")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -186,7 +188,7 @@ class Proposer:
                 for call in self._waiting.pop(command_id, ()):
                     call.lost(NotLeader(self._consensus.leader))
         elif flight is not None:
-            self.on_committed(time.perf_counter() - flight.since_s)
+            self.on_committed(time.monotonic() - flight.since_s)
         if self._waiting:
             for reply in applied.replies:
                 for call in self._waiting.pop(reply.command_id, ()):
@@ -268,7 +270,9 @@ class Proposer:
             for call in calls:
                 call.lost(error)
             return True
-        self._in_flight[proposed.index] = _InFlight(proposed.term, list(by_id), calls[0].since_s)
+        self._in_flight[proposed.index] = _InFlight(
+            proposed.term, list(by_id), since_s=calls[0].since_s, left_s=time.monotonic()
+        )
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)
         return True

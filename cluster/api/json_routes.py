@@ -12,7 +12,16 @@ from urllib.parse import unquote
 
 from raftflow.cluster.api import openapi
 from raftflow.cluster.api.limits import check_id
-from raftflow.cluster.api.routes import access, cluster, node, queues, runs, steering, tasks, why
+from raftflow.cluster.api.routes import (
+    access,
+    cluster,
+    node,
+    queues,
+    runs,
+    steering,
+    tasks,
+    why,
+)
 from raftflow.cluster.api.routes.request import Answer, Methods, Request, Route
 from raftflow.cluster.api.status import ApiError
 

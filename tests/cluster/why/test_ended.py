@@ -8,6 +8,7 @@ import pytest
 from why_run_facts import NOW_MS, causes, run, run_facts, step
 
 from raftflow.cluster.why.ended import failing_step
+from raftflow.cluster.why.model import one_thing_to_do
 from raftflow.cluster.why.run import links_of_run
 from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus
 
@@ -83,6 +84,13 @@ def test_the_chain_goes_on_in_the_child_that_failed() -> None:
     inner = run_facts(ended(RunStatus.FAILED, error="no lorry"))
     links = links_of_run(run_facts(over, step=blamed, child=inner))
     assert causes(links) == ["failed", "step_failed", "failed"]
+    assert "workflow start Order" in one_thing_to_do(links)[1].next
+
+
+def test_a_child_alone_is_its_parents_to_start_again() -> None:
+    over = ended(RunStatus.FAILED, error="no lorry", parent_workflow_id="order-0")
+    (link,) = links_of_run(run_facts(over))
+    assert link.next.endswith("`raftflow why run order-0`")
 
 
 def test_code_that_could_not_be_replayed() -> None:

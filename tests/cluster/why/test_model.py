@@ -24,3 +24,20 @@ def answer(*sentences: str) -> Answer:
 )
 def test_what_is_seen_and_what_it_comes_down_to(sentences: list[str], said: str) -> None:
     assert answer(*sentences).sentence == said
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["", ""], ["", ""]),
+        (["a", ""], ["a", ""]),
+        (["a", "b"], ["", "b"]),
+        (["a", "b", ""], ["", "b", ""]),
+    ],
+)
+def test_there_is_one_thing_to_do(given: list[str], kept: list[str]) -> None:
+    links = [
+        Link(cause=Cause.RUN_WAITS, severity=Severity.WAITING, says="It waits.", next=each)
+        for each in given
+    ]
+    assert [link.next for link in Answer.of({}, links).links] == kept

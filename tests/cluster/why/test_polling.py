@@ -67,6 +67,10 @@ def wait(**more: Any) -> Wait:
             {"refused": [refused("PollTask", "PERMISSION_DENIED", target="")]},
             ["no_poller", "call_refused"],
         ),
+        (
+            {"refused": [refused("PollTask", "RATE_LIMITED", last_ms=NOW_MS - 60_000)]},
+            ["no_poller"],
+        ),
     ],
 )
 def test_chains(facts: dict[str, Any], chain: list[str]) -> None:

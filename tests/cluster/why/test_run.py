@@ -117,6 +117,9 @@ def test_a_signal_that_was_refused() -> None:
     calls = (refused("SignalWorkflow", "RATE_LIMITED"),)
     links = links_of_run(run_facts(waiting, step=waiting.steps[0], refused=calls))
     assert causes(links) == ["run_waits", "signal_awaited", "rate_limited"]
+    before = (refused("SignalWorkflow", "RATE_LIMITED", last_ms=waiting.started_ms - 1),)
+    links = links_of_run(run_facts(waiting, step=waiting.steps[0], refused=before))
+    assert causes(links) == ["run_waits", "signal_awaited"]
 
 
 def test_the_chain_goes_on_in_the_child() -> None:
@@ -167,3 +170,9 @@ def test_a_run_that_is_not_there(facts: dict[str, Any], chain: list[str]) -> Non
 def test_where_nobody_leads_absence_is_not_sure() -> None:
     links = links_of_run(run_facts(None, leaderless=LEADERLESS))
     assert causes(links)[:2] == ["no_such_run", "no_leader"]
+
+
+def test_a_run_that_nothing_would_wake() -> None:
+    links = links_of_run(run_facts(run()))
+    assert causes(links) == ["run_waits", "broken"]
+    assert "waits for nothing" in links[0].says
