@@ -123,12 +123,12 @@ export class RunActions {
     const { view } = this;
     // What whoever acts has before their eyes.
     let seen = view.run;
-    const submit = async (values) => {
+    const submit = async (values, requestId) => {
       const now = await view.refresh();
       const changed = whatChanged(seen, now, action);
       seen = now;
       if (changed) throw new Error(changed + (await this.byWhom(now, changed)));
-      await this.send(action, values);
+      await this.send(action, { ...values, request_id: requestId });
     };
     await ask({ ...action, fields: fieldsOf(action, seen), submit });
   }
@@ -137,7 +137,8 @@ export class RunActions {
     const { api, id, run, tell, ns } = this.view;
     const path = workflowPath(id);
     if (action.verb === "delete") {
-      const { runs } = await api.delete(path, values.all ? {} : { run_id: run.run_id });
+      const which = values.all ? {} : { run_id: run.run_id };
+      const { runs } = await api.delete(path, { ...which, request_id: values.request_id });
       tell(runs === 1 ? "The run is deleted." : `${runs} runs are deleted.`);
       location.hash = link("runs", [], { ns });
       return;
@@ -149,11 +150,13 @@ export class RunActions {
       if (error.status !== 409) throw error;
       refused = error;
     }
-    const now = await this.view.refresh();
+    // It is done, or refused, whether or not the run can be read now.
+    const now = await this.view.refresh().catch(() => null);
+    if (refused && !now) throw refused;
     if (refused) {
       throw new Error(`${refused.message}. Nothing was changed by you: ${stateText(now)}.`);
     }
-    tell(outcome(action.verb, values, now));
+    tell(now ? outcome(action.verb, values, now) : "It is done; the run cannot be read just now.");
   }
 
   // Administrators may look it up; for others it stays a somebody.

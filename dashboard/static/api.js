@@ -130,7 +130,7 @@ export class Api {
 
   // The same request id however often it is sent: no second effect on any node.
   post(path, body) {
-    return this.change("POST", path, { ...body, request_id: requestId() });
+    return this.change("POST", path, { request_id: requestId(), ...body });
   }
 
   put(path, body) {
@@ -165,7 +165,7 @@ export class Api {
   }
 
   delete(path, query) {
-    const named = { ...query, request_id: requestId() };
+    const named = { request_id: requestId(), ...query };
     return this.request("DELETE", path, named, WRITE_TIMEOUT_MS);
   }
 
@@ -238,7 +238,7 @@ function host(base) {
 }
 
 // crypto.randomUUID exists on secure origins only, and a cluster is often plain HTTP.
-function requestId() {
+export function requestId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

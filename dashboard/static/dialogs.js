@@ -7,6 +7,7 @@
 
 import { h, setText } from "./dom.js";
 
+// `submit(values, requestId)`: when nobody answered, what is sent again unchanged is the same request.
 export function ask({ title, text, fields = [], action, danger = false, submit }) {
   return new Promise((resolve) => {
     const error = h("p", { class: "error", role: "alert", hidden: true });
@@ -21,16 +22,21 @@ export function ask({ title, text, fields = [], action, danger = false, submit }
       h("footer", {}, h("button", { type: "button", onclick: () => dialog.close() }, "Close"), go),
     );
     let done = false;
+    let unanswered = null;
     const dialog = h("dialog", { "aria-label": title }, form);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       go.disabled = true;
       error.hidden = true;
+      const given = values(form, fields);
+      const text = JSON.stringify(given);
+      const id = unanswered?.text === text ? unanswered.id : requestId();
       try {
-        await submit(values(form, fields));
+        await submit(given, id);
         done = true;
         dialog.close();
       } catch (problem) {
+        unanswered = problem instanceof Unreachable ? { text, id } : null;
         setText(error, problem.message);
         error.hidden = false;
         go.disabled = false;

@@ -15,10 +15,11 @@ export function startWorkflow({ api, types = [] }) {
       { name: "namespace", label: "Namespace", hint: "default", value: api.namespace },
     ],
     action: "Start",
-    submit: async ({ namespace, ...values }) => {
+    submit: async ({ namespace, ...values }, request_id) => {
       const given = Object.entries(values).filter(([, value]) => value !== "");
       const there = api.within(namespace.trim());
-      const started = await there.post("/api/workflows", Object.fromEntries(given));
+      const body = { ...Object.fromEntries(given), request_id };
+      const started = await there.post("/api/workflows", body);
       location.hash = runLink(started, there.namespace);
     },
   });

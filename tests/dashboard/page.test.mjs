@@ -35,6 +35,8 @@ test("a call that changes something keeps its request id on every node", async (
   api.token = "of-the-shop";
   const echo = await api.post("/api/workflows", { type: "Order" });
   assert.match(echo.body.request_id, /^[0-9a-f]{32}$/);
+  const again = await api.post("/api/workflows", { type: "Order", request_id: "mine" });
+  assert.equal(again.body.request_id, "mine");
   assert.equal(echo.body.type, "Order");
   assert.equal(echo.headers.Authorization ?? echo.headers.authorization, "Bearer of-the-shop");
   assert.equal(echo.headers["X-Workflowd-Namespace"] ?? echo.headers["x-workflowd-namespace"], "shop");
