@@ -133,7 +133,7 @@ def questions(caller: Caller, runs: int) -> Iterator[Asked]:
     yield Asked("a chain of 300", f"{LISTED}/{_many_runs.CHAIN}/family")
     yield Asked("the runs of an id", f"{LISTED}/{_many_runs.CHAIN}/runs")
     yield Asked("1,000 events", f"{LISTED}/{_many_runs.LONG}/history")
-    yield Asked("search in 2,000 events", f"{LISTED}/{_many_runs.LONG}/history?q=number+1999")
+    yield Asked("search in 1,000 events", f"{LISTED}/{_many_runs.LONG}/history?q=number+900")
     yield Asked("health", "/api/health")
 
 

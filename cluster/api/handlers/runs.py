@@ -42,7 +42,7 @@ from raftflow.engine.state import Run, Signal, Step, StepKind, StepStatus
 # Events fetched at a time.
 _SLICE = 50
 # What one search in a history looks at, and how much of it at a time.
-SEARCHED_EVENTS = 2_000
+SEARCHED_EVENTS = 1_000
 _SEARCHED_SLICE = 500
 
 
