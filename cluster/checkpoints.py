@@ -103,7 +103,12 @@ class Checkpoints:
             await self._compact(index)
             after = await in_thread(bytes_under, self._log_directory)
             made = Made(index, self._consensus.status().first_index, max(0, before - after))
-        log.info("checkpoint_made", reason="asked for", **asdict(made))
+        log.info(
+            "checkpoint_asked",
+            index=index,
+            first_index=made.first_index,
+            bytes_freed=made.bytes_freed,
+        )
         return made
 
     async def _durable(self, wanted: int) -> int:

@@ -94,17 +94,20 @@ class DiskWatch:
         self._period_s = period_s
         self._now = now
         self._looks: deque[tuple[float, DiskUse]] = deque(maxlen=KEPT)
-        self.latest: DiskUse | None = None
 
     async def run(self) -> None:
         while True:
-            use = self.latest = await in_thread(measure, self._data_dir)
+            use = await in_thread(measure, self._data_dir)
             self._looks.append((self._now(), use))
             self._metrics.disk_size.set(use.size_bytes)
             self._metrics.disk_free.set(use.free_bytes)
             for part, size in use.parts.items():
                 self._metrics.data_bytes.labels(part).set(size)
             await asyncio.sleep(self._period_s)
+
+    def latest(self) -> DiskUse | None:
+        """As it was measured last."""
+        return self._looks[-1][1] if self._looks else None
 
     def look(self) -> tuple[DiskUse, Growth | None] | None:
         """How full it is now, and what has grown in the last half hour; None before the first

@@ -120,7 +120,7 @@ class Handover:
                 "NODE_REFUSED",
                 f"{self._node_id} is handing over already, or no other voter is connected",
             )
-        log.info("leadership_handed_over", reason="asked for", to=to)
+        log.info("transfer_asked", to=to)
         # Consensus gives up after one election timeout; an election may be under way by then.
         patience_s = consensus.config.timing.election_max_ms / 1_000 + _GRACE_S
         try:

@@ -5,7 +5,8 @@ long: an answer of `why` is worth more with a gap, which it names, than late.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -111,22 +112,24 @@ class LeaderFacts:
         return json.loads(answer)
 
     async def _on_lease(self, _peer: str, payload: bytes) -> bytes:
-        lease = self._leading.lease_facts(str(_read(payload)["token"]))
+        with _reading():
+            token = str(json.loads(payload)["token"])
+        lease = self._leading.lease_facts(token)
         return json.dumps(None if lease is None else asdict(lease)).encode()
 
     async def _on_names(self, _peer: str, payload: bytes) -> bytes:
-        asked = _read(payload)
+        with _reading():
+            asked = json.loads(payload)
+            activities, namespace, queue = asked["activities"], asked["namespace"], asked["queue"]
         waiting = self._leading.names_waiting(
-            activities=bool(asked["activities"]),
-            namespace=str(asked["namespace"]),
-            queue=str(asked["queue"]),
+            activities=bool(activities), namespace=str(namespace), queue=str(queue)
         )
         return json.dumps(dict(waiting)).encode()
 
 
-def _read(payload: bytes) -> dict[str, Any]:
+@contextmanager
+def _reading() -> Iterator[None]:
     try:
-        asked: dict[str, Any] = json.loads(payload)
-    except (ValueError, RecursionError) as error:
+        yield
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise PeerError("BAD_REQUEST", str(error)) from None
-    return asked

@@ -34,8 +34,7 @@ from raftflow.cluster.consensus.identity import Claim, claim_directory
 from raftflow.cluster.consensus.membership import Configuration
 from raftflow.cluster.consensus.outcast import Outcast
 from raftflow.cluster.consensus.recovery import has_peers
-from raftflow.cluster.consensus.settings import ConsensusConfig
-from raftflow.cluster.consensus.types import Role, Timing
+from raftflow.cluster.consensus.types import Role
 from raftflow.cluster.damage import Part
 from raftflow.cluster.digest_exchange import DigestExchange
 from raftflow.cluster.disk_watch import DiskWatch
@@ -50,6 +49,7 @@ from raftflow.cluster.elections import Elections
 from raftflow.cluster.features import Levels
 from raftflow.cluster.figures import Figures
 from raftflow.cluster.forwarding import Forwarder, LeaderWatch
+from raftflow.cluster.from_config import consensus_config, engine_limits
 from raftflow.cluster.handover import Handover
 from raftflow.cluster.hosted.builtin import WORKFLOWS
 from raftflow.cluster.hosted.host import HostedWorkflows
@@ -74,7 +74,6 @@ from raftflow.cluster.store import Store, StoreDamaged, StoreSettings, WriterTim
 from raftflow.cluster.store.audit import INVARIANTS, Finding
 from raftflow.cluster.tls import (
     CertificateWatch,
-    Credentials,
     api_credentials,
     peer_credentials,
     tell_clear_ports,
@@ -82,9 +81,8 @@ from raftflow.cluster.tls import (
 from raftflow.cluster.tracing import SpanExport
 from raftflow.cluster.why.own import OwnFacts
 from raftflow.engine.apply import Applied
-from raftflow.engine.commands import FEATURE_LEVEL, Batch
+from raftflow.engine.commands import Batch
 from raftflow.engine.invariants import wakeup_problem
-from raftflow.engine.limits import Limits
 from raftflow.raftlog.journal import LogEntry
 
 log = structlog.get_logger("raftflow.node")
@@ -125,7 +123,6 @@ class Node:
         self._build_calls()
         self._build_tasks(store)
         self._build_watches(store)
-        self._build_insight(store)
         self._wire()
         # Before there are peers: a certificate that is over may be what keeps them away.
         watching = spawn(self.certificates.run(), name="certificates", fatal=self.consensus.fatal)
@@ -227,7 +224,7 @@ class Node:
             ),
         )
         self.consensus = Consensus(
-            _consensus_config(config, self._peer_tls), store=self.replica, claim=claim
+            consensus_config(config, self._peer_tls), store=self.replica, claim=claim
         )
         self.consensus.set_listener(self)
         self.consensus.recovery.set_aside = partial(damage.keep_copies, config.data_dir)
@@ -253,7 +250,7 @@ class Node:
             consensus=self.consensus,
             clock=self.clock,
             node_id=self.config.node_id,
-            limits=_engine_limits(self.config),
+            limits=engine_limits(self.config),
             level=lambda: self.levels.level,
         )
         self.forwarder = Forwarder(
@@ -303,22 +300,18 @@ class Node:
             watch=self.watch,
             sink=self.duties,
             node_id=config.node_id,
-            limits=_engine_limits(config),
+            limits=engine_limits(config),
             leader_wait_ms=config.leader_wait_ms,
             lease_ms=config.lease_ms,
             decision_timeout_ms=config.decision_timeout_ms,
         )
-        self.leader_facts = LeaderFacts(
-            consensus=self.consensus, node_id=config.node_id, leading=self.duties
-        )
-        self.refused = RefusedCalls(consensus=self.consensus, node_id=config.node_id)
 
     def _build_watches(self, store: Store) -> None:
         """What this node tells of itself and of the cluster."""
         config, consensus = self.config, self.consensus
         self.disk = DiskWatch(data_dir=config.data_dir, metrics=self.metrics)
         self.figures = Figures(
-            disk=lambda: self.disk.latest,
+            disk=self.disk.latest,
             loop_lag_ms=self.loop_lag_ms,
         )
         self.elections = Elections(consensus=consensus, node_id=config.node_id)
@@ -334,18 +327,19 @@ class Node:
         self.peer_reports = PeerReports(
             consensus=consensus, node_id=config.node_id, patience_ms=2 * config.heartbeat_ms
         )
+        self.leader_facts = LeaderFacts(
+            consensus=consensus, node_id=config.node_id, leading=self.duties
+        )
+        self.refused = RefusedCalls(consensus=consensus, node_id=config.node_id)
         self.pollers = Pollers(
             consensus=consensus,
             node_id=config.node_id,
             workers=self.dispatch.workers,
             leading=self.duties.standing,
         )
-
-    def _build_insight(self, store: Store) -> None:
-        """What this node tells of itself when something does not go on."""
         self.own_facts = OwnFacts(
-            config=self.config,
-            consensus=self.consensus,
+            config=config,
+            consensus=consensus,
             replica=self.replica,
             store=store,
             proposer=self.proposer,
@@ -584,38 +578,3 @@ def _tell_if_open(config: Config) -> None:
             remedy="whoever reaches these addresses may do anything: set auth_token_file"
             " (docs/security.md)",
         )
-
-
-def _engine_limits(config: Config) -> Limits:
-    limits = config.limits
-    return Limits(
-        max_payload_bytes=limits.payload_bytes,
-        max_history_events=limits.history_events,
-        max_history_bytes=limits.history_bytes,
-        max_open_steps=limits.open_steps,
-        max_untaken_signals=limits.untaken_signals,
-        suggest_continue_as_new_at=limits.suggest_continue_as_new_at,
-    )
-
-
-def _consensus_config(config: Config, tls: Credentials | None) -> ConsensusConfig:
-    return ConsensusConfig(
-        cluster_id=config.cluster_id,
-        node_id=config.node_id,
-        data_dir=str(config.data_dir),
-        listen=str(config.raft_addr),
-        voters={peer.id: str(peer.raft) for peer in config.voters},
-        raft=str(config.advertise_raft_addr),
-        http=str(config.advertise_http_addr),
-        grpc=str(config.advertise_grpc_addr),
-        metrics=str(config.advertise_metrics_addr),
-        version=version("raftflow"),
-        feature_level=FEATURE_LEVEL,
-        timing=Timing(
-            heartbeat_ms=config.heartbeat_ms,
-            election_min_ms=config.election_min_ms,
-            election_max_ms=config.election_max_ms,
-        ),
-        segment_bytes=config.storage.segment_bytes,
-        tls=tls,
-    )

@@ -64,17 +64,18 @@ class _Pending:
     command: bytes
     done: AnswerCallback
     lost: Callable[[Exception], None]
-    since_s: float = field(default_factory=time.perf_counter)
+    since_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
-    """An entry on its way; ``since_s``: the command in it that came first has waited since then."""
+    """An entry on its way, which left at ``left_s``. The command in it that came first has waited
+    since ``since_s``."""
 
     term: int
     command_ids: list[str]
     since_s: float
-    left_s: float  # by the monotonic clock
+    left_s: float
 
 
 class Proposer:
@@ -187,7 +188,7 @@ class Proposer:
                 for call in self._waiting.pop(command_id, ()):
                     call.lost(NotLeader(self._consensus.leader))
         elif flight is not None:
-            self.on_committed(time.perf_counter() - flight.since_s)
+            self.on_committed(time.monotonic() - flight.since_s)
         if self._waiting:
             for reply in applied.replies:
                 for call in self._waiting.pop(reply.command_id, ()):
@@ -270,7 +271,7 @@ class Proposer:
                 call.lost(error)
             return True
         self._in_flight[proposed.index] = _InFlight(
-            proposed.term, list(by_id), calls[0].since_s, left_s=time.monotonic()
+            proposed.term, list(by_id), since_s=calls[0].since_s, left_s=time.monotonic()
         )
         for call in calls:
             self._waiting.setdefault(call.command_id, []).append(call)

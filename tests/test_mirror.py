@@ -13,6 +13,8 @@ ROUTES = "tests/cluster/api/test_json_routes.py"
 COMMAND_LINE = "tests/e2e/test_cli.py"
 WHOLE_NODE = "tests/e2e/test_leader_loss.py"
 STORE = "tests/cluster/store/test_store.py"
+WHY = "tests/cluster/api/routes/test_why.py"
+WHY_OF_RUNS = "tests/cluster/why/test_run.py"
 ENVIRONMENT = "tests/testing/test_environment.py"
 
 ELSEWHERE = {
@@ -39,6 +41,9 @@ ELSEWHERE = {
     "engine/evolve/timer.py": SCRIPTS,
     "engine/evolve/token.py": "tests/engine/decide/test_token.py",
     "engine/audit.py": "tests/engine/decide/test_token.py",
+    "cluster/consensus/ending.py": "tests/cluster/consensus/test_processes.py",
+    "cluster/consensus/insight.py": "tests/e2e/test_why_node.py",
+    "cluster/why/own.py": "tests/e2e/test_why_node.py",
     "cluster/consensus/reviewed.py": "tests/cluster/consensus/test_core.py",
     "raftlog/mend.py": "tests/cluster/consensus/test_repair.py",
     "cluster/api/repairing.py": "tests/e2e/test_repair.py",
@@ -47,6 +52,7 @@ ELSEWHERE = {
     "cluster/otlp.py": "tests/cluster/test_tracing.py",
     "cluster/errors.py": "tests/cluster/api/test_status.py",
     "cluster/main.py": WHOLE_NODE,
+    "cluster/from_config.py": WHOLE_NODE,
     "cluster/node.py": WHOLE_NODE,
     "cluster/api/grpc_answers.py": "tests/cluster/api/test_grpc_service.py",
     "cluster/api/grpc_commands.py": "tests/cluster/api/test_decisions.py",
@@ -72,6 +78,8 @@ ELSEWHERE = {
     "cluster/api/services.py": ROUTES,
     "cluster/api/validation.py": ROUTES,
     "cluster/api/views.py": ROUTES,
+    "cluster/api/handlers/why.py": WHY,
+    "cluster/api/why_view.py": WHY,
     "cluster/cli/dev.py": COMMAND_LINE,
     "cluster/cli/devfile.py": "tests/cluster/cli/test_supervisor.py",
     "cluster/cli/errors.py": COMMAND_LINE,
@@ -85,6 +93,10 @@ ELSEWHERE = {
     "cluster/store/errors.py": STORE,
     "cluster/store/readers.py": STORE,
     "cluster/store/views.py": STORE,
+    "cluster/why/facts.py": WHY_OF_RUNS,
+    "cluster/why/gather.py": "tests/e2e/test_why_runs.py",
+    "cluster/why/leaderless.py": WHY_OF_RUNS,
+    "cluster/why/steps.py": WHY_OF_RUNS,
     "testing/answers.py": "tests/testing/test_faults.py",
     "testing/deployment.py": ENVIRONMENT,
     "testing/fakes.py": ENVIRONMENT,

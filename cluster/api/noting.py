@@ -14,6 +14,9 @@ from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError, of_exception
 from raftflow.cluster.why.refused import REASONS
 
+# What the caller hears names the namespaces of its token, which are not for everybody.
+_NOT_ALLOWED = "its token lacks the role, or the namespace, that this needs"
+
 
 @dataclass(slots=True)
 class Noted:
@@ -57,7 +60,7 @@ def _note(node: NodeServices, operation: str, call: Noted, error: ApiError) -> N
         target=target if isinstance(target, str) else "",
         step=str(step) if isinstance(step, str | int) else "",
         reason=error.reason,
-        message=error.message,
+        message=_NOT_ALLOWED if error.reason == "PERMISSION_DENIED" else error.message,
         limit=error.details.get("limit", ""),
         value=error.details.get("value", 0),
     )

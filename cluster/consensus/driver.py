@@ -177,7 +177,6 @@ class Consensus:
         boots.start()
         exits.push_async_callback(boots.stop)
         self.recovery.begin(self, self._core, self._source, self._fetcher)
-        self.insight.begin(self._core, self._journal, self._source, self._fetcher)
         exits.push_async_callback(self.recovery.stop)
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._on_timer)
@@ -463,6 +462,7 @@ class Consensus:
             abstaining=lacks.promises,
             awaiting_copy=lacks.state,
         )
+        self.insight.begin(self._core, self._journal, self._source, self._fetcher)
 
     def _wake(self) -> None:
         """Tick once, however many reasons there are. A turn later than the reason: what was

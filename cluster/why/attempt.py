@@ -55,6 +55,7 @@ def _wait(facts: TaskFacts) -> Wait:
         work=facts.work,
         around=facts.around,
         refused=facts.refused,
+        hosted=facts.hosted,
     )
 
 
@@ -212,14 +213,16 @@ def _refused_decision(facts: TaskFacts) -> tuple[Link, ...]:
         if too_large
         else Cause.DECISION_REFUSED
     )
+    times = run.decision_failures
+    often = f" {count(times, 'time')} in a row" if times > 1 else ""
     refusal = Link(
         cause=Cause.DECISION_REFUSED,
         severity=Severity.PROBLEM,
         says=f"The worker's answer to the workflow task was refused"
-        f" {count(run.decision_failures, 'time')} in a row: {shortened(text)}.{_offered(facts)}",
+        f"{often}: {shortened(text)}.{_offered(facts)}",
         evidence={
             "refusal": text,
-            "refusals": run.decision_failures,
+            "refusals": times,
             "task": run.decision.state.name,
             "workflow_type": run.workflow_type,
         },
@@ -258,5 +261,5 @@ _THEN = {
     Cause.VERSION_GATE: "upgrade the nodes that the refusal names (`raftflow cluster status` shows"
     " the level of each); the task is offered again by itself",
     Cause.PAYLOAD_REFUSED: "keep large data elsewhere and pass its address, or raise the limit on"
-    " all nodes (limits in docs/operating.md); the task is offered again by itself",
+    " all nodes (docs/configuration.md); the task is offered again by itself",
 }

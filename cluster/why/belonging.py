@@ -75,6 +75,8 @@ def links_of_standing(members: Members, node: Member) -> tuple[Link, ...]:
 def _learner(members: Members, node: Member) -> tuple[Link, ...]:
     leader = members.leader
     why = leader.of("not_promoted").get(node.id) if leader is not None else None
+    if why is None and is_away(members, node.id):
+        why = NotYet.NOT_CONNECTED.value
     says, then = _WAITS.get(why or "", (_WAITS_UNKNOWN, ""))
     evidence: dict[str, Fact] = {
         "node": node.id,

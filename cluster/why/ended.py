@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import RunFacts
@@ -38,8 +39,13 @@ def links_of_end(
         run, step, facts.now_ms, failed_at=facts.failed_at, refused=facts.refused
     )
     if facts.child is not None and facts.child.run is not None:
-        return (end, failed[0], *links_of_run(facts.child))
+        return (end, failed[0], *links_in_child(links_of_run(facts.child)))
     return (end, *failed)
+
+
+def links_in_child(links: tuple[Link, ...]) -> tuple[Link, ...]:
+    """Of a child that has failed its parent: what there is to do is done at the parent."""
+    return tuple(replace(link, next="") for link in links)
 
 
 def failing_step(run: Run) -> Step | None:
@@ -91,6 +97,9 @@ def _next(run: Run) -> str:
     if run.status is RunStatus.CONTINUED_AS_NEW:
         why = command("why run", key.workflow_id, namespace=key.namespace)
         return f"look at the newest run: {why}"
+    if run.parent_workflow_id and run.status in (RunStatus.TIMED_OUT, RunStatus.FAILED):
+        parent = command("why run", run.parent_workflow_id, namespace=key.namespace)
+        return f"repair what the error names; its parent decides how it goes on: {parent}"
     if run.status is RunStatus.TIMED_OUT:
         return f"start it again with more time: {again(run, '--execution-timeout', '1h')}"
     if run.status is RunStatus.FAILED:

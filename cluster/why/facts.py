@@ -42,6 +42,7 @@ class TaskFacts:
     lease: LeaseFacts | None = None  # None: none is held, or nobody could be asked
     lease_untold: str = ""  # why nobody could
     refused: tuple[RefusedCall, ...] = ()
+    hosted: frozenset[str] = frozenset()  # workflow types that the nodes themselves poll for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,4 +78,5 @@ class QueueFacts:
     waiting: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     untold: str = ""  # why that is not known
     refused: tuple[RefusedCall, ...] = ()
+    hosted: frozenset[str] = frozenset()
     leaderless: ClusterFacts | None = None

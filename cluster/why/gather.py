@@ -32,7 +32,9 @@ Choose = Callable[[Run], Step | None]
 
 
 async def cluster_facts(node: NodeServices) -> ClusterFacts:
-    state, told = await asyncio.gather(cluster.describe(node), node.told_by_all())
+    # The reports of those that take their time are there when the page is made of them.
+    _, told = await asyncio.gather(node.peer_reports.all(), node.told_by_all())
+    state = await cluster.describe(node)
     return ClusterFacts(
         node=state["node"],
         leader=state["leader"],
@@ -92,6 +94,7 @@ async def queue_facts(
         waiting=waiting,
         untold=untold,
         refused=refused,
+        hosted=node.hosted_types,
         leaderless=leaderless,
     )
 
@@ -185,6 +188,7 @@ class _Asked:
             lease=lease,
             lease_untold=untold,
             refused=facts.refused,
+            hosted=node.hosted_types,
         )
 
     async def _child(self, parent: Run, step: Step) -> RunFacts | None:

@@ -41,17 +41,18 @@ def links_of_leader(facts: ClusterFacts) -> tuple[Link, ...]:
 
 
 def _changes(members: Members) -> list[tuple[int, Mapping[str, Any], str]]:
-    """Each time that a node took over: how long ago, the entry, and why. Most nodes see first that
-    the old one is gone, and then the new one; who takes over at once says why itself."""
+    """Each time that a node took over: how long ago, the entry, and why. The winner says why; of
+    one before 0.5, all that is known is what this node saw when the last one was lost."""
     found = []
-    reason, lost = "", False
+    lost = ""
     for each in members.facts.elections:
         if each["leader"] is None:
-            reason, lost = str(each["reason"]), True
+            lost = str(each["reason"])
             continue
         ago = members.facts.now_ms - _ms_of(str(each["at"]))
-        found.append((ago, each, reason if lost else str(each["reason"])))
-        lost = False
+        said = str(each["reason"] or "")
+        found.append((ago, each, lost or said if said in ("", "elected") else said))
+        lost = ""
     return found
 
 
@@ -308,6 +309,6 @@ _OBJECTIONS = {
     Objection.HEARS_LEADER: "{voter} hears a leader that {candidate} does not hear",
     Objection.VOTED: "{voter} has voted for {other} in this term, not for {candidate}",
     Objection.ABSTAINS: "{voter} abstains, since it lost what it had acknowledged",
-    Objection.OTHER_DISK: "{candidate} came back with another disk, and must learn before it leads",
+    Objection.OTHER_DISK: "{voter} knows {candidate} by another disk: it has to learn anew",
     Objection.STRANGER: "{candidate} is no member, as far as {voter} knows",
 }

@@ -30,8 +30,9 @@ def links_of_log(facts: ClusterFacts) -> tuple[Link, ...]:
     members = Members.of(facts)
     return (
         _backlog(members)
-        or _behind(members)
+        or _away(members)
         or _not_compacted(members)
+        or _behind(members)
         or _filling(members)
         or (_well(members),)
     )
@@ -94,11 +95,15 @@ def _slow_majority(members: Members, leader: Member) -> tuple[Link, ...]:
 # ---- it is not everywhere ------------------------------------------------------------------------
 
 
-def _behind(members: Members) -> tuple[Link, ...]:
-    """The follower that is furthest behind; one that is away is behind, too."""
+def _away(members: Members) -> tuple[Link, ...]:
     for each in members.by_id.values():
         if each.kind != "removed" and is_away(members, each.id):
             return links_of_away(members, each.id)
+    return ()
+
+
+def _behind(members: Members) -> tuple[Link, ...]:
+    """The follower that is furthest behind."""
     chains = [chain for each in members.answering if (chain := links_of_lag(members, each))]
     return max(chains, key=lambda chain: _entries(chain[0]), default=())
 
@@ -152,6 +157,9 @@ def _pinned(members: Members, node: Member, log: Mapping[str, Any], held: int) -
     readers = tuple(pin["readers"])
     whom = f"{names(readers)} fetches it" if readers else "whoever fetched it may need what follows"
     copy = "a copy that is being made" if not pin["size"] else "a copy of the state"
+    known = [members[reader] for reader in readers if reader in members.by_id]
+    # How far the first of them is, and what it waits for.
+    more = links_of_lag(members, known[0])[1:] if known else ()
     seen = Link(
         cause=Cause.LOG_PINNED,
         severity=Severity.WAITING,
@@ -164,19 +172,9 @@ def _pinned(members: Members, node: Member, log: Mapping[str, Any], held: int) -
             "size_bytes": pin["size"],
             "since": Moment(members.ago(pin["for_ms"])),
         },
-        next="" if readers else "wait: it is given up within a minute when nobody reads it",
+        next="" if more else "wait: a copy that nobody reads is given up within a minute",
     )
-    more: tuple[Link, ...] = ()
-    for reader in readers:
-        if reader in members.by_id:
-            away = is_away(members, reader)
-            more = (links_of_away if away else _fetching)(members, reader)
-            break
     return (_kept(node, log, held), seen, *more)
-
-
-def _fetching(members: Members, reader: str) -> tuple[Link, ...]:
-    return links_of_lag(members, members[reader])[1:]
 
 
 def _held_up(members: Members, node: Member, log: Mapping[str, Any], held: int) -> tuple[Link, ...]:
@@ -237,9 +235,5 @@ def _well(members: Members) -> Link:
     says = f"The log is committed up to entry {evidence['commit_index']}, and all nodes are close."
     if log:
         evidence |= {name: log[name] for name in ("first_index", "last_index", "tail_entries")}
-        says += (
-            f" {leader.id} keeps it from entry {log['first_index']} on: the newest"
-            f" {log['tail_entries']:,} that are in its state, for followers that come back, and the"
-            " rest of the file that these begin in."
-        )
+        says += f" {leader.id} keeps it from entry {log['first_index']} on."
     return Link(cause=Cause.LOG_WELL, severity=Severity.OK, says=says, evidence=evidence)

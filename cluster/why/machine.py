@@ -18,8 +18,12 @@ DISK_SOON_BYTES = 2_048 * _MIB
 # A disk that fills up within a day is worth a word, within three hours a problem.
 DISK_SOON_MS = 86_400_000
 DISK_LOW_MS = 10_800_000
+# A rate is believed for so many times as long as it was watched.
+FORECAST_TIMES = 60
 SLOW_FSYNC_MS = 100
+VERY_SLOW_FSYNC_MS = 400  # a leader is given up after so long
 LOOP_LAG_MS = 100
+LONG_LOOP_LAG_MS = 400
 CLOCK_SOON_MS = 250
 CLOCK_MS = 1_000  # a node further off gives leadership away
 _DAY_S = 86_400
@@ -42,7 +46,7 @@ def slow_disk(_members: Members, node: Member) -> Link | None:
         return None
     return Link(
         cause=Cause.SLOW_FSYNC,
-        severity=Severity.PROBLEM,
+        severity=Severity.PROBLEM if took >= VERY_SLOW_FSYNC_MS else Severity.WAITING,
         says=f"The disk of {node.id} is slow: one flush of the log in a hundred took"
         f" {took:,.0f} ms or more within the last minute.",
         evidence={"node": node.id, "fsync_p99_ms": took, "slow_from_ms": SLOW_FSYNC_MS},
@@ -57,7 +61,7 @@ def late_loop(_members: Members, node: Member) -> Link | None:
         return None
     return Link(
         cause=Cause.LOOP_LAG,
-        severity=Severity.PROBLEM,
+        severity=Severity.PROBLEM if late >= LONG_LOOP_LAG_MS else Severity.WAITING,
         says=f"{node.id} is short of processor: its event loop was up to {late:,.0f} ms late within"
         " the last seconds.",
         evidence={"node": node.id, "loop_lag_ms": late, "late_from_ms": LOOP_LAG_MS},
@@ -67,12 +71,14 @@ def late_loop(_members: Members, node: Member) -> Link | None:
 
 
 def full_disk(_members: Members, node: Member) -> Link | None:
-    free = node.number("disk_free_bytes")
+    disk = node.of("disk")
+    free = disk.get("free_bytes", node.number("disk_free_bytes"))
     if free is None:
         return None
-    disk = node.of("disk")
     growth = disk.get("growth") or {}
     full_in = growth.get("full_in_ms")
+    if full_in is not None and full_in > FORECAST_TIMES * growth["over_ms"]:
+        full_in = None
     low = free < DISK_LOW_BYTES or (full_in is not None and full_in < DISK_LOW_MS)
     soon = free < DISK_SOON_BYTES or (full_in is not None and full_in < DISK_SOON_MS)
     if not (low or soon):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from raftflow.cluster.why.causes import Cause
@@ -48,6 +48,10 @@ class Answer:
     subject: Mapping[str, str]
     links: tuple[Link, ...]
 
+    @classmethod
+    def of(cls, subject: Mapping[str, str], links: Sequence[Link]) -> Answer:
+        return cls(subject=subject, links=one_thing_to_do(links))
+
     @property
     def sentence(self) -> str:
         """The whole in one plain sentence: what is seen, and what it comes down to."""
@@ -63,4 +67,38 @@ def _lower(sentence: str) -> str:
     return (head.lower() if head in _OWN_WORDS else head) + space + rest
 
 
-_OWN_WORDS = frozenset({"The", "There", "No", "It", "Its", "Nobody", "All", "This", "A", "An"})
+_OWN_WORDS = frozenset(
+    {
+        "A",
+        "Activity",
+        "All",
+        "An",
+        "Enough",
+        "It",
+        "Its",
+        "No",
+        "Nobody",
+        "Nothing",
+        "Of",
+        "Signal",
+        "Signals",
+        "Somebody",
+        "The",
+        "There",
+        "This",
+        "Timer",
+        "What",
+        "Worker",
+        "Workers",
+        "Workflow",
+    }
+)
+
+
+def one_thing_to_do(links: Sequence[Link]) -> tuple[Link, ...]:
+    """A chain has one cause to act on: the last link that says what to do keeps it."""
+    last = max((place for place, link in enumerate(links) if link.next), default=-1)
+    return tuple(
+        link if place >= last or not link.next else replace(link, next="")
+        for place, link in enumerate(links)
+    )

@@ -29,7 +29,8 @@ def links_of_node(facts: ClusterFacts, node_id: str) -> tuple[Link, ...]:
     if node is None or node.kind == "removed":
         return (not_a_member(members, node_id),)
     if is_away(members, node_id):
-        return links_of_away(members, node_id)
+        waits = links_of_standing(members, node) if node.kind == "learner" else ()
+        return waits or links_of_away(members, node_id)
     if not node.answers:
         return _mute(members, node)
     if not _heard_here(members, node):

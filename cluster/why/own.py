@@ -28,7 +28,7 @@ from raftflow.cluster.store import Store
 from raftflow.engine.commands import FEATURE_LEVEL
 
 METHOD = "why.node"
-_ANSWER_MS = 300
+_ANSWER_MS = 700
 
 Told = Mapping[str, Any]
 

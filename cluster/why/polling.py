@@ -9,7 +9,7 @@ from raftflow.cluster.refused_calls import RefusedCall
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
 from raftflow.cluster.why.refused import link_of_refused
-from raftflow.cluster.why.words import at, count, names, quoted
+from raftflow.cluster.why.words import at, count, names, quoted, span
 from raftflow.cluster.work_facts import ACTIVITY, ANY_TYPE, Holding, Poller, QueueFacts, Work
 
 # A worker that finishes one task and asks for the next is away for no longer.
@@ -23,7 +23,8 @@ _SHOWN = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Tasks of one name that wait in one queue. ``work`` is of this queue, ``around`` of all that
-    the asker may see."""
+    the asker may see. ``hosted``: types that the nodes themselves poll for, which nobody means who
+    asks for workers of another name."""
 
     kind: str
     namespace: str
@@ -34,6 +35,7 @@ class Wait:
     work: Work
     around: Work
     refused: tuple[RefusedCall, ...] = ()
+    hosted: frozenset[str] = frozenset()
 
     @property
     def what(self) -> str:
@@ -42,7 +44,7 @@ class Wait:
     @property
     def here(self) -> list[Poller]:
         """Who polls this very queue, or did lately."""
-        return [each for each in self.work.pollers if self._is_here(each)]
+        return [each for each in self.workers(self.work) if self._is_here(each)]
 
     @property
     def able(self) -> list[Poller]:
@@ -59,6 +61,11 @@ class Wait:
         found = () if leading is None else leading.queues
         return next((each for each in found if self._is_here(each)), None)
 
+    def workers(self, work: Work) -> list[Poller]:
+        if self.name in self.hosted:
+            return list(work.pollers)
+        return [each for each in work.pollers if not self.hosted.issuperset(each.types)]
+
     def _is_here(self, each: Poller | Holding | QueueFacts) -> bool:
         place = (self.kind, self.namespace, self.queue)
         return (each.kind, each.namespace, each.queue) == place
@@ -67,14 +74,14 @@ class Wait:
 def links_of_wait(wait: Wait) -> tuple[Link, ...]:
     """The first link says who polls, or that nobody does; what follows is why."""
     able = wait.able
-    gone_ms = wait.now_ms - _BETWEEN_POLLS_MS
     waiting = [each for each in able if each.polls]
-    busy = [each for each in wait.holdings if _may_take(each, able)]
+    unable = {each.worker for each in wait.here} - {each.worker for each in able}
+    busy = [each for each in wait.holdings if each.worker not in unable]
     if waiting:
         return (_polled(wait, waiting),)
     if busy:
         return (_busy(wait, busy),)
-    if any(each.seen_ms > gone_ms for each in able):
+    if any(_is_present(each, wait.now_ms) for each in able):
         return (_polled(wait, able),)
     other_names = [each for each in wait.here if each not in able]
     if other_names and not able:
@@ -91,11 +98,18 @@ def _polled(wait: Wait, able: Sequence[Poller]) -> Link:
         then = "look who leads and whether its log moves: `raftflow why leader`, `raftflow why log`"
     if leading is not None and not leading.settled:
         then = "wait a moment: the leader is new, and still reads what its predecessor left"
+    what = f"for {wait.what} ({_workers(able)})"
+    says = f"Workers poll queue {quoted(wait.queue)} {what}: it is handed out at once."
+    if not any(each.polls for each in able):
+        ago = span(max(0, wait.now_ms - max(each.seen_ms for each in able)))
+        says = (
+            f"Workers polled queue {quoted(wait.queue)} {what} until {ago} ago: it is handed out"
+            " with their next poll."
+        )
     return Link(
         cause=Cause.POLLED,
         severity=Severity.PROBLEM if slow and leading is not None else Severity.WAITING,
-        says=f"Workers poll queue {quoted(wait.queue)} for {wait.what}"
-        f" ({_workers(able)}): it is handed out at once.",
+        says=says,
         evidence={**_place(wait), "pollers": _shown(able), **_gaps(wait)},
         next=then,
     )
@@ -143,11 +157,7 @@ def _nobody(wait: Wait, gone: Sequence[Poller]) -> Link:
     """``gone``: who did poll for it, and has not come back."""
     kind = "activities" if wait.kind == ACTIVITY else "workflow tasks"
     others = sorted(
-        {
-            p.queue
-            for p in wait.around.pollers
-            if (p.kind, p.namespace) == (wait.kind, wait.namespace)
-        }
+        {p.queue for p in _present(wait) if (p.kind, p.namespace) == (wait.kind, wait.namespace)}
         - {wait.queue}
     )
     last = max(gone, key=lambda each: each.seen_ms, default=None)
@@ -173,9 +183,9 @@ def _nobody(wait: Wait, gone: Sequence[Poller]) -> Link:
 
 def _elsewhere(wait: Wait) -> tuple[Link, ...]:
     """Who would take it polls at another place, or is turned away where it polls."""
-    able = [p for p in wait.around.pollers if p.kind == wait.kind and _takes(p, wait.name)]
+    able = [p for p in _present(wait) if p.kind == wait.kind and _takes(p, wait.name)]
     named = [each for each in able if each.types != (ANY_TYPE,)]
-    near = [each for each in able if each.namespace == wait.namespace and each.polls]
+    near = [each for each in able if each.namespace == wait.namespace]
     if near:
         queues = sorted({each.queue for each in near})
         return (
@@ -192,7 +202,7 @@ def _elsewhere(wait: Wait) -> tuple[Link, ...]:
     turned_away = [each for each in wait.refused if each.operation in _POLLS]
     if turned_away:
         return (link_of_refused(turned_away[0], wait.now_ms),)
-    far = [each for each in named or able if each.namespace != wait.namespace and each.polls]
+    far = [each for each in named or able if each.namespace != wait.namespace]
     if not far:
         return ()
     where = sorted({each.namespace for each in far})
@@ -210,13 +220,17 @@ def _elsewhere(wait: Wait) -> tuple[Link, ...]:
     )
 
 
+def _present(wait: Wait) -> list[Poller]:
+    """Who polls anywhere, or has just done so."""
+    return [each for each in wait.workers(wait.around) if _is_present(each, wait.now_ms)]
+
+
+def _is_present(poller: Poller, now_ms: int) -> bool:
+    return poller.polls > 0 or poller.seen_ms > now_ms - _BETWEEN_POLLS_MS
+
+
 def _takes(poller: Poller, name: str) -> bool:
     return ANY_TYPE in poller.types or name in poller.types
-
-
-def _may_take(holding: Holding, able: Sequence[Poller]) -> bool:
-    """A worker that is at work and has not polled within memory may take it, too."""
-    return not able or any(each.worker == holding.worker for each in able)
 
 
 def _workers(pollers: Sequence[Poller]) -> str:

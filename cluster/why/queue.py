@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import QueueFacts
@@ -27,15 +28,24 @@ def links_of_queue(facts: QueueFacts) -> tuple[Link, ...]:
     if not backlogs:
         return (_nothing_queued(facts, pollers),)
     chains = [links_of_wait(wait) for each in backlogs for wait in _waits(facts, each)]
-    worst = min(chains, key=lambda links: links[-1].severity is not Severity.PROBLEM, default=())
+    worst = min(chains, key=_rank, default=())
     return (_backlog(facts, backlogs, pollers), *worst)
 
 
+def _rank(links: tuple[Link, ...]) -> int:
+    """What is polled for goes soon, if anything does."""
+    if links[0].cause is Cause.POLLED:
+        return 2
+    return 0 if links[-1].severity is Severity.PROBLEM else 1
+
+
 def _backlogs(facts: QueueFacts) -> Iterator[Backlog]:
+    """As many tasks as the leader has just told by name: the other facts may be older."""
     leading = facts.work.leading
     for each in () if leading is None else leading.queues:
         if (each.namespace, each.queue) == (facts.namespace, facts.queue):
-            yield each
+            waiting = facts.waiting.get(each.kind)
+            yield each if waiting is None else replace(each, queued=sum(waiting.values()))
 
 
 def _pollers(facts: QueueFacts) -> list[Poller]:
@@ -58,6 +68,7 @@ def _waits(facts: QueueFacts, backlog: Backlog) -> Iterator[Wait]:
             work=facts.work,
             around=facts.around,
             refused=facts.refused,
+            hosted=facts.hosted,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from raftflow.cluster.why.attempt import links_of_task
 from raftflow.cluster.why.causes import Cause
@@ -51,7 +51,7 @@ def links_of_run(facts: RunFacts) -> tuple[Link, ...]:
     seen = _waits(facts, run)
     if facts.leaderless is not None:
         return (seen, *links_without_leader(facts.leaderless))
-    return (seen, *links_of_wait_for(facts))
+    return (seen, *links_of_wait_for(facts)) if chosen_wait(run) is not None else (seen, _lost(run))
 
 
 def chosen_wait(run: Run) -> int | None:
@@ -164,7 +164,7 @@ def _waits(facts: RunFacts, run: Run) -> Link:
     }
     says = (
         f"{run.workflow_type} {quoted(run.key.workflow_id)} is {run.status.name} and waits for"
-        f" {names(what) if number <= len(waits) else count(number, 'thing')}; it last moved"
+        f" {_things(what, number)}; it last moved"
         f" {span(max(0, facts.now_ms - run.updated_ms))} ago"
     )
     if run.cancel_requested_event_id:
@@ -176,6 +176,25 @@ def _waits(facts: RunFacts, run: Run) -> Link:
         evidence["times_out_at"] = Moment(ends_ms)
     return Link(
         cause=Cause.RUN_WAITS, severity=Severity.WAITING, says=f"{says}.", evidence=evidence
+    )
+
+
+def _things(named: Sequence[str], number: int) -> str:
+    if number > len(named):
+        return count(number, "thing")
+    return names(named) or "nothing"
+
+
+def _lost(run: Run) -> Link:
+    """Every open run has something that will wake it; the checks of each node look for those that
+    have not."""
+    return Link(
+        cause=Cause.BROKEN,
+        severity=Severity.PROBLEM,
+        says="Nothing would wake it: that must not be.",
+        evidence={"history_length": run.history_length, "arrivals": len(run.arrivals)},
+        next="this is a bug of raftflow: keep its history (`raftflow history export`), see what"
+        " `raftflow doctor` finds, and report both",
     )
 
 

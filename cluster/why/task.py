@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from raftflow.cluster.why.causes import Cause
+from raftflow.cluster.why.ended import links_in_child
 from raftflow.cluster.why.facts import RunFacts
 from raftflow.cluster.why.leaderless import links_without_leader
 from raftflow.cluster.why.model import Link, Severity
@@ -30,7 +31,9 @@ def links_of_step(facts: RunFacts, asked: str) -> tuple[Link, ...]:
             run, step, facts.now_ms, failed_at=facts.failed_at, refused=facts.refused
         )
         child = facts.child
-        return (failed[0], *links_of_run(child)) if child is not None and child.run else failed
+        if child is None or child.run is None:
+            return failed
+        return (failed[0], *links_in_child(links_of_run(child)))
     elif step.status is not StepStatus.SCHEDULED:
         return (link_of_result(step, facts.now_ms),)
     elif step.arrived:

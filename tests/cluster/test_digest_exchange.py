@@ -87,6 +87,9 @@ async def test_the_one_that_differs_from_two_stops_and_says_where() -> None:
         assert "since entry 3 " in str(error)
         assert "runs" in str(error)
         await eventually(lambda: exchanges["a"].disputes and exchanges["c"].disputes)
+        for right in "ac":
+            dispute = await eventually(lambda it=exchanges[right]: it.last_dispute)
+            assert (dispute.decided, dispute.odd) == (True, ("b",))
 
 
 async def test_what_differed_from_the_beginning_is_not_known_exactly() -> None:
@@ -104,6 +107,9 @@ async def test_nobody_stops_without_a_majority_against_it() -> None:
         nodes["b"].apply(b"other")  # c is down
         await eventually(lambda: exchanges["a"].disputes and exchanges["b"].disputes)
         assert not any(node.errors for node in nodes.values())
+        dispute = await eventually(lambda: exchanges["a"].last_dispute)
+        assert dispute is not None
+        assert (dispute.peer, dispute.decided, dispute.odd) == ("b", False, ())
 
 
 async def test_two_against_two_goes_on_until_the_fifth_is_there() -> None:

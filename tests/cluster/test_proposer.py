@@ -253,3 +253,25 @@ async def test_what_meets_a_handover_that_succeeds_was_surely_not_proposed() -> 
     assert answers == [None]
     with pytest.raises(NotLeader):
         await call
+
+
+async def test_what_waits_and_what_found_no_room_is_told() -> None:
+    proposer, consensus = make()
+    assert proposer.backlog().refused_ago_ms is None
+    first = submit(proposer, "a")
+    await turn()
+    second = submit(proposer, "b")  # waits for the first
+    await turn()
+    backlog = proposer.backlog()
+    assert (backlog.commands, backlog.entries, backlog.refused) == (1, 1, 0)
+    assert backlog.bytes > 0
+    assert backlog.oldest_entry_ms >= 0
+    with pytest.raises(Overloaded):
+        await proposer.submit("c", b"x" * (MAX_PENDING_BYTES + 1))
+    assert proposer.backlog().refused == 1
+    assert proposer.backlog().refused_ago_ms is not None
+    apply(proposer, consensus, 1)
+    await turn()
+    apply(proposer, consensus, 2)
+    await asyncio.gather(first, second)
+    assert proposer.backlog().entries == 0

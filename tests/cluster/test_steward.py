@@ -16,9 +16,11 @@ from raftflow.cluster.errors import MembershipRefused
 from raftflow.cluster.steward import (
     CAUGHT_UP_ENTRIES,
     Change,
+    NotYet,
     Seen,
     added,
     next_change,
+    not_promoted,
     present,
     removed,
 )
@@ -214,6 +216,37 @@ def test_it_comes_to_rest_with_everybody_voting_who_is_there(
         assert found.incarnation == member.incarnation
         voting = configuration.put(replace(member, voter=True))
         assert len(present(voting, there)) < voting.majority
+
+
+@pytest.mark.parametrize(
+    ("configuration", "there", "why"),
+    [
+        (cluster("n1", "n2", "n3-"), seen("n1", "n2", "n3"), None),
+        (cluster("n1", "n2", "n3-", level=0), seen("n1", "n2", "n3"), NotYet.LEVEL),
+        (cluster("n1", "n2", "n3-"), seen("n1", "n2"), NotYet.NOT_CONNECTED),
+        (cluster("n1", "n2", "n3-"), seen("n1", "n2", "n3/b"), NotYet.OTHER_DISK),
+        (cluster("n1", "n2", "n3-"), seen("n1", "n2", "n3", match=9), NotYet.BEHIND),
+        (cluster("n1", "n2", "n3-"), seen("n1", "n2", "n3", level=2), NotYet.OLD_RELEASE),
+        (cluster("n1", "n2", "n3-", "n4"), seen("n1", "n3"), NotYet.OTHERS_AWAY),
+    ],
+)
+def test_why_a_learner_does_not_vote_yet(
+    configuration: Configuration, there: dict[str, Seen], why: NotYet | None
+) -> None:
+    learner = configuration.find("n3")
+    assert learner is not None
+    assert not_promoted(configuration, learner, there, COMMIT) is why
+
+
+def test_an_api_node_never_votes_and_seven_voters_are_enough() -> None:
+    api = Member("n4", "n4:9233", voter=False, incarnation="a", api=True)
+    configuration = cluster("n1", "n2", "n3").put(api)
+    there = seen("n1", "n2", "n3", "n4")
+    assert not_promoted(configuration, api, there, COMMIT) is NotYet.FOR_GOOD
+    many = cluster(*IDS).put(Member("n8", "n8:9233", voter=False, incarnation="a"))
+    learner = many.find("n8")
+    assert learner is not None
+    assert not_promoted(many, learner, seen(*IDS, "n8"), COMMIT) is NotYet.ENOUGH_VOTERS
 
 
 # ---- what an operator asks for ------------------------------------------------------------------

@@ -80,7 +80,7 @@ test("when the node of the page dies the next one is heard at once", async () =>
   const began = Date.now();
   const shown = await watch([one, two], (all) => all.at(-1).term === 2);
   assert.equal(shown.at(-1).node, "n2");
-  assert.ok(Date.now() - began < 2500, `${Date.now() - began} ms`);
+  assert.ok(Date.now() - began < 6000, `${Date.now() - began} ms`);
   await Promise.all([one.stop(), two.stop()]);
 });
 
@@ -89,7 +89,7 @@ test("a node that falls silent is left", async () => {
   const two = await node("n2", (send) => send(2));
   const began = Date.now();
   await watch([one, two], (all) => all.at(-1).term === 2);
-  assert.ok(Date.now() - began < 5000, `${Date.now() - began} ms`);
+  assert.ok(Date.now() - began < 10_000, `${Date.now() - began} ms`);
   await Promise.all([one.stop(), two.stop()]);
 });
 

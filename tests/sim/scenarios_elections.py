@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pysyncobj.node import Node as RaftNode
 
+from raftflow.cluster.consensus.prevote import Objection
 from raftflow.cluster.consensus.types import Role
 from tests.sim.checkers import require
 from tests.sim.staging import (
@@ -43,6 +44,26 @@ def a_node_that_does_not_hear_the_leader_deposes_nobody() -> None:
     world.network.heal()
     world.run_for(1.0)
     require(leader.core.term == term and deaf.core.leader == leader.name, "all follow again")
+
+
+@scenario
+def who_refused_whom_and_why_is_known() -> None:
+    """Row 14: for whoever asks why nobody leads."""
+    world = healthy()
+    leader, (deaf, other) = leader_of(world), followers_of(world)
+    world.network.cut(leader.name, deaf.name)
+    world.run_for(4.0)
+    asked = deaf.core.votes()
+    require(asked.asked_term == deaf.core.term + 1, "it asks for the next term", votes=asked)
+    require(asked.granted_by == {deaf.name}, "only it says yes", votes=asked)
+    ballot = other.core.votes().ballots[-1]
+    require((ballot.candidate, ballot.pre) == (deaf.name, True), "the other was asked")
+    require(ballot.objection is Objection.HEARS_LEADER, "and hears the leader", ballot=ballot)
+    world.network.heal()
+    world.run_for(1.0)
+    voted = other.core.votes()
+    require(voted.voted_for == leader.name, "its vote of this term is known", votes=voted)
+    require(deaf.core.votes().asked_term == 0, "nobody asks any more")
 
 
 @scenario

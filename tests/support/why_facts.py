@@ -1,153 +1,132 @@
-"""Facts for the causes of `why`, with what a test does not care about filled in."""
+"""Clusters as `why` gathers them, for tests of its pure functions: three nodes that are well, and
+whatever a test changes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-from raftflow.cluster.refused_calls import RefusedCall
-from raftflow.cluster.why.facts import RunFacts, TaskFacts
+from raftflow.cluster.api.payloads import timestamp
+from raftflow.cluster.why.causes import Cause
+from raftflow.cluster.why.facts import ClusterFacts
 from raftflow.cluster.why.model import Link
-from raftflow.cluster.work_facts import ACTIVITY, Holding, Leading, Poller, QueueFacts, Work
-from raftflow.engine.ids import RunKey
-from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus, Task, TaskState
 
-NOW_MS = 1_750_000_000_000
-KEY = RunKey("default", "order-1", "r1")
+NOW_MS = 1_800_000_000_000
+IDS = ("n1", "n2", "n3")
 
 
-def run(*steps: Step, **more: Any) -> Run:
-    return Run(
-        **{
-            "key": KEY,
-            "workflow_type": "Order",
-            "task_queue": "orders",
-            "status": RunStatus.WAITING,
-            "started_ms": NOW_MS - 60_000,
-            "updated_ms": NOW_MS - 10_000,
-            "history_length": 3,
-            "steps": list(steps),
-            **more,
+@dataclass
+class Picture:
+    """``rows`` and ``told`` by node; a test changes them, `facts` freezes them."""
+
+    leader: str | None = "n1"
+    asked: str = "n1"
+    elections: list[dict[str, Any]] = field(default_factory=list)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in IDS:
+            self.add(name)
+        if self.leader is not None:
+            self.told[self.leader] |= {
+                "backlog": {
+                    **{"commands": 0, "bytes": 0, "entries": 0, "oldest_entry_ms": 0},
+                    **{"refused": 0, "refused_ago_ms": None},
+                },
+                "not_promoted": {},
+                "followers": {
+                    name: {"mode": "streaming", "match_index": 500}
+                    for name in IDS
+                    if name != self.leader
+                },
+            }
+
+    def add(self, name: str, kind: str = "voter") -> None:
+        self.rows[name] = {
+            "id": name,
+            "raft": f"host-{name}:9233",
+            "member": kind,
+            "role": "leader" if name == self.leader else "follower",
+            "term": 3,
+            "version": "0.5.0",
+            "feature_level": 4,
+            "connected": True,
+            "commit_index": 500,
+            "applied_index": 500,
+            "match_index": 500,
+            "lag": 0,
+            "last_contact_ms": 10,
+            "first_index": 1,
+            "uptime_seconds": 600.0,
+            "disk_free_bytes": 50 << 30,
+            "clock_skew_ms": 1,
+            "fsync_ms": 2.0,
+            "loop_lag_ms": 1.0,
+            "certificates": {},
         }
-    )
-
-
-def step(name: str = "charge", sequence: int = 1, **more: Any) -> Step:
-    return Step(
-        **{
-            "sequence": sequence,
-            "kind": StepKind.ACTIVITY,
-            "name": name,
-            "status": StepStatus.SCHEDULED,
-            "scheduled_event_id": 2,
-            "scheduled_ms": NOW_MS - 20_000,
-            "task_queue": "payments",
-            "task": Task(state=TaskState.QUEUED),
-            **more,
+        self.told[name] = {
+            "peers": {},
+            "tls_refused": {},
+            "votes": {"voted_for": None, "asked_term": 0, "granted_by": [], "ballots": []},
+            "log": {
+                **{"first_index": 1, "last_index": 500, "flushed_index": 500},
+                **{"applied_index": 500, "checkpointed_index": 490, "checkpoint_age_ms": 900},
+                **{"checkpoint_every_ms": 5_000, "tail_entries": 10_000, "store_has_room": True},
+                "pins": [],
+            },
+            "fetch": None,
+            "repair": None,
+            "disk": {"size_bytes": 100 << 30, "free_bytes": 50 << 30, "parts": {}, "growth": None},
+            "dispute": None,
         }
-    )
+        for other in self.told:
+            if other != name:
+                self.told[other]["peers"][name] = {"connected": True, "for_ms": 600_000}
+                self.told[name]["peers"][other] = {"connected": True, "for_ms": 600_000}
+
+    def free(self, name: str, free_bytes: int) -> None:
+        self.rows[name]["disk_free_bytes"] = free_bytes
+        self.told[name]["disk"]["free_bytes"] = free_bytes
+
+    def lost(self, by: str, name: str, trouble: str, **more: Any) -> None:
+        """``by`` has no connection with it."""
+        seen = {"connected": False, "for_ms": 42_000, "trouble": trouble, "detail": "", **more}
+        self.told[by]["peers"][name] = seen
+
+    def away(self, name: str, trouble: str = "connection_refused", **more: Any) -> None:
+        """Nobody reaches it."""
+        self.silence(name)
+        for other in self.told:
+            self.lost(other, name, trouble, **more)
+
+    def silence(self, name: str) -> None:
+        """It answers nothing: what is left of its row is what the others know."""
+        self.told.pop(name, None)
+        known = ("id", "raft", "member", "version", "feature_level", "match_index")
+        row = {key: self.rows[name][key] for key in known}
+        self.rows[name] = {**row, "role": "unknown", "connected": False, "applied_index": None}
+
+    def elected(self, leader: str | None, *, ago_ms: int, term: int = 3, reason: str = "") -> None:
+        at = timestamp(NOW_MS - ago_ms)
+        self.elections.append({"at": at, "term": term, "leader": leader, "reason": reason})
+
+    @property
+    def facts(self) -> ClusterFacts:
+        return ClusterFacts(
+            node=self.asked,
+            leader=self.leader,
+            term=3,
+            nodes=copy.deepcopy(list(self.rows.values())),
+            elections=copy.deepcopy(self.elections),
+            told=copy.deepcopy(self.told),
+            now_ms=NOW_MS,
+            configuration_index=7,
+            feature_level=4,
+        )
 
 
-def poller(worker: str = "w1", *types: str, **more: Any) -> Poller:
-    return Poller(
-        **{
-            "node": "n1",
-            "namespace": "default",
-            "kind": ACTIVITY,
-            "queue": "payments",
-            "worker": worker,
-            "types": types or ("*",),
-            "polls": 1,
-            "since_ms": NOW_MS - 60_000,
-            "seen_ms": NOW_MS,
-            **more,
-        }
-    )
-
-
-def holding(worker: str, leases: int) -> Holding:
-    return Holding(
-        namespace="default",
-        kind=ACTIVITY,
-        queue="payments",
-        worker=worker,
-        node="n1",
-        leases=leases,
-    )
-
-
-def backlog(queued: int, **more: Any) -> QueueFacts:
-    return QueueFacts(
-        **{
-            "namespace": "default",
-            "kind": ACTIVITY,
-            "queue": "payments",
-            "queued": queued,
-            "oldest_ms": 7_000,
-            "leases": 0,
-            "expired": 0,
-            **more,
-        }
-    )
-
-
-def work(
-    *pollers: Poller,
-    queues: Sequence[QueueFacts] = (),
-    holdings: Sequence[Holding] = (),
-    settled: bool = True,
-    **more: Any,
-) -> Work:
-    leading = Leading(term=3, settled=settled, queues=tuple(queues), holdings=tuple(holdings))
-    return Work(**{"pollers": pollers, "leading": leading, **more})
-
-
-def refused(operation: str, reason: str, **more: Any) -> RefusedCall:
-    return RefusedCall(
-        **{
-            "operation": operation,
-            "namespace": "default",
-            "target": KEY.workflow_id,
-            "step": "",
-            "reason": reason,
-            "message": "no",
-            "limit": "",
-            "value": 0,
-            "first_ms": NOW_MS - 5_000,
-            "last_ms": NOW_MS - 1_000,
-            "times": 1,
-            "node": "n2",
-            **more,
-        }
-    )
-
-
-def task_facts(the_run: Run, the_step: Step | None, **more: Any) -> TaskFacts:
-    nothing = work()
-    return TaskFacts(
-        **{
-            "run": the_run,
-            "step": the_step,
-            "now_ms": NOW_MS,
-            "work": nothing,
-            "around": nothing,
-            **more,
-        }
-    )
-
-
-def run_facts(the_run: Run | None, **more: Any) -> RunFacts:
-    return RunFacts(
-        **{
-            "namespace": KEY.namespace,
-            "workflow_id": KEY.workflow_id,
-            "run_id": "",
-            "now_ms": NOW_MS,
-            "run": the_run,
-            **more,
-        }
-    )
-
-
-def causes(links: Sequence[Link]) -> list[str]:
-    return [str(link.cause) for link in links]
+def causes(links: Iterable[Link]) -> list[Cause]:
+    return [link.cause for link in links]

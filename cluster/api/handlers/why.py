@@ -26,7 +26,7 @@ async def run(
     await _check_namespace(node, namespace)
     facts = await gather.run_facts(node, namespace, workflow_id, run_id, visible=visible)
     subject = {"kind": "run", **_subject_of(facts)}
-    return Answer(subject=subject, links=links_of_run(facts))
+    return Answer.of(subject, links_of_run(facts))
 
 
 async def task(
@@ -44,14 +44,14 @@ async def task(
         node, namespace, workflow_id, run_id, visible=visible, choose=choose
     )
     subject = {"kind": "task", **_subject_of(facts), "step": step}
-    return Answer(subject=subject, links=links_of_step(facts, step))
+    return Answer.of(subject, links_of_step(facts, step))
 
 
 async def queue(node: NodeServices, namespace: str, name: str, visible: frozenset[str]) -> Answer:
     await _check_namespace(node, namespace)
     facts = await gather.queue_facts(node, namespace, name, visible=visible)
     subject = {"kind": "queue", "namespace": namespace, "queue": name}
-    return Answer(subject=subject, links=links_of_queue(facts))
+    return Answer.of(subject, links_of_queue(facts))
 
 
 async def _check_namespace(node: NodeServices, namespace: str) -> None:
@@ -69,12 +69,12 @@ def _subject_of(facts: RunFacts) -> dict[str, str]:
 
 
 async def log(node: NodeServices) -> Answer:
-    return Answer(subject={"kind": "log"}, links=links_of_log(await gather.cluster_facts(node)))
+    return Answer.of({"kind": "log"}, links_of_log(await gather.cluster_facts(node)))
 
 
 async def leader(node: NodeServices) -> Answer:
     facts = await gather.cluster_facts(node)
-    return Answer(subject={"kind": "leader"}, links=links_of_leader(facts))
+    return Answer.of({"kind": "leader"}, links_of_leader(facts))
 
 
 async def one_node(node: NodeServices, node_id: str) -> Answer:
@@ -82,4 +82,4 @@ async def one_node(node: NodeServices, node_id: str) -> Answer:
     if not is_known(facts, node_id):
         raise ApiError("NODE_NOT_FOUND", f"node {node_id} is no member of this cluster")
     subject = {"kind": "node", "node": node_id}
-    return Answer(subject=subject, links=links_of_node(facts, node_id))
+    return Answer.of(subject, links_of_node(facts, node_id))

@@ -1,6 +1,6 @@
 from raftflow.cluster.consensus.electorate import Electorate
 from raftflow.cluster.consensus.membership import Configuration, Member
-from raftflow.cluster.consensus.prevote import PreVote, would_vote
+from raftflow.cluster.consensus.prevote import Objection, PreVote, objection, would_vote
 
 
 def asked(**changed: object) -> bool:
@@ -21,6 +21,21 @@ def test_a_vote_needs_a_newer_term_a_complete_log_and_silence() -> None:
     assert not asked(candidate_log=(3, 99))
     assert asked(candidate_log=(5, 1))
     assert not asked(hears_leader=True)
+
+
+def test_a_refusal_has_a_reason() -> None:
+    facts = {
+        "asked_term": 4,
+        "own_term": 4,
+        "candidate_log": (4, 10),
+        "own_log": (4, 10),
+        "hears_leader": False,
+    }
+    assert objection(**facts) is Objection.TERM_OVER  # type: ignore[arg-type]
+    facts["hears_leader"] = True
+    assert objection(**facts) is Objection.HEARS_LEADER  # type: ignore[arg-type]
+    facts["candidate_log"] = (4, 9)
+    assert objection(**facts) is Objection.LOG_BEHIND  # type: ignore[arg-type]
 
 
 def voters(ids: str) -> Electorate:

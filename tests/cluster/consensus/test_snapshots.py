@@ -97,11 +97,18 @@ async def pair(root: Path) -> AsyncIterator[Pair]:
 async def test_a_copy_travels_is_verified_and_installed(tmp_path: Path) -> None:
     async with pair(tmp_path) as both:
         manifest = await both.offer()
+        assert both.fetcher.fetch is None
         both.fetcher.offered("n1", manifest)
         both.fetcher.offered("n1", manifest)  # The reminder changes nothing.
+        await eventually(lambda: both.fetcher.fetch and both.fetcher.fetch.received, every_s=0)
+        fetch = both.fetcher.fetch
+        assert fetch is not None
+        assert (fetch.source, fetch.index, fetch.size) == ("n1", 40, len(CONTENT))
+        assert 0 < fetch.received <= fetch.size
         await eventually(lambda: both.installed == [(40, 3)])
         assert both.follower.content == CONTENT
         await eventually(lambda: not both.incoming.exists())
+        await eventually(lambda: both.fetcher.fetch is None)
         assert not both.failures
 
 
@@ -112,7 +119,11 @@ async def test_one_copy_serves_all_and_pins_the_log_while_it_lives(
         assert both.source.pinned_index() is None
         both.source.needed_by("n2")
         assert both.source.pinned_index() == 40
+        [making] = both.source.pins()
+        assert (making.index, making.size, making.readers) == (40, 0, ("n2",))
         await eventually(lambda: both.offers)
+        [pin] = both.source.pins()
+        assert (pin.index, pin.size, pin.readers) == (40, len(CONTENT), ("n2",))
         both.leader.applied_index = 90
         both.source.needed_by("n3")
         assert [(peer, m.index) for peer, m in both.offers] == [("n2", 40), ("n3", 40)]
