@@ -167,7 +167,7 @@ export class RunView {
     this.whyPart.hidden = !this.mayAskWhy || ["COMPLETED", "CONTINUED_AS_NEW"].includes(run.status);
     if (this.whyPart.hidden) return;
     const key = JSON.stringify([run.status, run.history_length, run.waiting_on]);
-    if (OPEN.has(run.status) || this.whyPace.key !== key) {
+    if (OPEN.has(run.status) || this.whyPace.key !== key || !this.why.isAnswered) {
       await this.whyPace.ask(key, () => this.why.update());
     }
     // What goes on by itself has another reason each second: a chain would make the page jump.

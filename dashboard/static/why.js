@@ -38,9 +38,11 @@ export class WhyPanel {
     } catch (error) {
       // What was found out before stays in sight, with its time.
       setText(this.answer, refusalOf(error));
+      this.isAnswered = false;
       return;
     }
     this.show(found);
+    this.isAnswered = true;
   }
 
   show({ answer, links, subject, seen_by: node, applied_index: index }) {
