@@ -383,12 +383,16 @@ def heartbeat(task: Mapping[str, Any], *, worker: str) -> Request:
 
 
 def members() -> Request:
-    """{node: learner or voter}"""
+    """(entry that says so, {node: learner or voter}), as the node that is asked knows it: one that
+    is cut off may know what has long changed."""
     return _admin(
         "GET",
         "/api/cluster",
         None,
-        lambda body: {node["id"]: node.get("member", "voter") for node in body["nodes"]},
+        lambda body: (
+            body["configuration_index"],
+            {node["id"]: node.get("member", "voter") for node in body["nodes"]},
+        ),
     )
 
 

@@ -33,7 +33,8 @@ class Members(Fault):
             self.victims.append(node)
             if self.cluster.alive(node):
                 self.cluster.stop(node)
-            shutil.rmtree(self.cluster.data_dir(node))
+            if self.cluster.data_dir(node).exists():
+                shutil.rmtree(self.cluster.data_dir(node))
         return f"removed {' '.join(chosen)}"
 
     def effect(self) -> str:
@@ -54,11 +55,10 @@ class Members(Fault):
                 time.sleep(0.2)
 
     def _members(self, *, but: str) -> dict[str, str]:
-        for node in self.others(but):
-            outcome = self.call(node, api.members())
-            if outcome.ok:
-                return dict(outcome.body)
-        return {}
+        """As whoever knows the latest says."""
+        asked = [self.call(node, api.members()) for node in self.others(but)]
+        views = [outcome.body for outcome in asked if outcome.ok]
+        return dict(max(views, key=lambda view: view[0])[1]) if views else {}
 
     def _until(self, request: api.Request, *, but: str, done: str) -> None:
         """Ask one after the other; `done` is the refusal that says that it was done before."""
