@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from raftflow.cluster import config_sources
 from raftflow.cluster.cli import devfile
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError
 from raftflow.cluster.cli.supervisor import Supervisor
@@ -72,24 +71,11 @@ def dev(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--data-dir {directory}: {error.strerror}", status=EXIT_USAGE) from None
-    _refuse_certificates(config)
     if auth_token_file:  # as any other setting that is the same for all nodes
         os.environ["RAFTFLOW_AUTH_TOKEN_FILE"] = str(auth_token_file.absolute())
     plan = devfile.plan(directory, count=nodes, port_offset=port_offset, tls=tls)
     with devfile.supervisor_lock(directory):
         Supervisor(plan, restart=restart, config=config, say=_say).run()
-
-
-def _refuse_certificates(config: Path | None) -> None:
-    """One certificate for all nodes cannot be right, and `dev` would ask them in the clear."""
-    settings = config_sources.load(flags={"node_id": "n1"}, env=os.environ, file=config)
-    for name in ("tls_cert_file", "peer_cert_file"):
-        if getattr(settings, name):
-            raise CommandError(
-                f"{name} is set, by RAFTFLOW_{name.upper()} or --config, and would be the same for"
-                " all nodes: leave it out and use --tls, with which each gets its own",
-                status=EXIT_USAGE,
-            )
 
 
 @dev.group()
