@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from raftflow.cluster import config_sources
 from raftflow.cluster.cli import devfile
 from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError
 from raftflow.cluster.cli.options import output_option
@@ -80,25 +79,12 @@ def dev(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CommandError(f"--data-dir {directory}: {error.strerror}", status=EXIT_USAGE) from None
-    _refuse_certificates(config)
     if auth_token_file:  # as any other setting that is the same for all nodes
         os.environ["RAFTFLOW_AUTH_TOKEN_FILE"] = str(auth_token_file.absolute())
     plan = devfile.plan(directory, count=nodes, port_offset=port_offset, tls=tls)
     with devfile.supervisor_lock(directory):
         say = _say_json if printer.format == "json" else _say
         Supervisor(plan, restart=restart, config=config, say=say).run()
-
-
-def _refuse_certificates(config: Path | None) -> None:
-    """One certificate for all nodes cannot be right, and `dev` would ask them in the clear."""
-    settings = config_sources.load(flags={"node_id": "n1"}, env=os.environ, file=config)
-    for name in ("tls_cert_file", "peer_cert_file"):
-        if getattr(settings, name):
-            raise CommandError(
-                f"{name} is set, by RAFTFLOW_{name.upper()} or --config, and would be the same for"
-                " all nodes: leave it out and use --tls, with which each gets its own",
-                status=EXIT_USAGE,
-            )
 
 
 @dev.group()

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from raftflow.cluster import config_sources
 from raftflow.cluster.cli import devfile
 from raftflow.cluster.cli.cert import AUTHORITY_DAYS, DAYS
 from raftflow.cluster.cli.devfile import DevCluster, DevNode
-from raftflow.cluster.cli.errors import CommandError
+from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError
 from raftflow.cluster.printable import printable
 
 POLL_S = 0.05
@@ -70,6 +71,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Until a signal, or until every node is dead before there was a leader."""
+        self._refuse_certificates()
         _refuse_taken_ports(self._cluster)
         if self._cluster.tls:
             _certify(self._cluster)
@@ -109,18 +111,36 @@ class Supervisor:
         self._processes[node.id] = process
         self._record(node.id, process.pid)
 
-    def _command(self, node: DevNode) -> list[str]:
-        peers = ",".join(f"{each.id}={each.raft}" for each in self._cluster.nodes)
-        flags = {
-            "--node-id": node.id,
-            "--data-dir": node.data_dir,
-            "--cluster-id": self._cluster.cluster_id,
-            "--peers": peers,
-            "--http-addr": node.http,
-            "--grpc-addr": node.grpc,
-            "--raft-addr": node.raft,
-            "--metrics-addr": node.metrics,
+    def _refuse_certificates(self) -> None:
+        """One certificate for all nodes cannot be right, and here they would be asked in the
+        clear. With --tls each has its own."""
+        if self._cluster.tls:
+            return
+        flags = self._settings(self._cluster.nodes[0])
+        settings = config_sources.load(flags=flags, env=_node_environment(), file=self._config)
+        for name in ("tls_cert_file", "peer_cert_file"):
+            if getattr(settings, name):
+                raise CommandError(
+                    f"{name} is set, by RAFTFLOW_{name.upper()} or --config, and would be the same"
+                    " for all nodes: leave it out and use --tls, with which each gets its own",
+                    status=EXIT_USAGE,
+                )
+
+    def _settings(self, node: DevNode) -> dict[str, str]:
+        return {
+            "node_id": node.id,
+            "data_dir": str(node.data_dir),
+            "cluster_id": self._cluster.cluster_id,
+            "peers": ",".join(f"{each.id}={each.raft}" for each in self._cluster.nodes),
+            "http_addr": node.http,
+            "grpc_addr": node.grpc,
+            "raft_addr": node.raft,
+            "metrics_addr": node.metrics,
         }
+
+    def _command(self, node: DevNode) -> list[str]:
+        named = self._settings(node).items()
+        flags = {f"--{name.replace('_', '-')}": value for name, value in named}
         if self._cluster.tls:
             flags |= _certificate_flags(self._cluster.certificates, node.id)
         if self._config:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -394,6 +394,11 @@ def members() -> Request:
             {node["id"]: node.get("member", "voter") for node in body["nodes"]},
         ),
     )
+
+
+def newest_members(answers: Iterable[tuple[int, dict[str, str]]]) -> dict[str, str]:
+    """Of several answers to `members`, that of whoever knows the latest; {} of none."""
+    return max(answers, key=lambda answer: answer[0], default=(0, {}))[1]
 
 
 def add_node(node: str, raft: str) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -67,3 +68,11 @@ class Cluster(Protocol):
     def wait_serving(self, deadline: float, nodes: Iterable[str] | None = None) -> None:
         """Each answers and knows a leader."""
         ...
+
+
+def empty(cluster: Cluster, node: str) -> None:
+    """Nothing of a node is left; one that never came as far may have had no directory."""
+    if cluster.alive(node):
+        cluster.stop(node)
+    if cluster.data_dir(node).exists():
+        shutil.rmtree(cluster.data_dir(node))

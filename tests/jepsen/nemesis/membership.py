@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 
 from tests.jepsen import api
-from tests.jepsen.cluster import MEMBERSHIP
+from tests.jepsen.cluster import MEMBERSHIP, empty
 from tests.jepsen.nemesis.fault import Fault, NotNow
 
 PATIENCE_S = 60.0
@@ -31,10 +30,7 @@ class Members(Fault):
         for node in chosen:
             self._until(api.remove_node(node), but=node, done="NODE_NOT_FOUND")
             self.victims.append(node)
-            if self.cluster.alive(node):
-                self.cluster.stop(node)
-            if self.cluster.data_dir(node).exists():
-                shutil.rmtree(self.cluster.data_dir(node))
+            empty(self.cluster, node)
         return f"removed {' '.join(chosen)}"
 
     def effect(self) -> str:
@@ -55,10 +51,8 @@ class Members(Fault):
                 time.sleep(0.2)
 
     def _members(self, *, but: str) -> dict[str, str]:
-        """As whoever knows the latest says."""
         asked = [self.call(node, api.members()) for node in self.others(but)]
-        views = [outcome.body for outcome in asked if outcome.ok]
-        return dict(max(views, key=lambda view: view[0])[1]) if views else {}
+        return api.newest_members(outcome.body for outcome in asked if outcome.ok)
 
     def _until(self, request: api.Request, *, but: str, done: str) -> None:
         """Ask one after the other; `done` is the refusal that says that it was done before."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from tests.jepsen import api
 from tests.jepsen.checker.reads import check_reads
 from tests.jepsen.checker.verdict import Verdict, joined, substance, verdict
 from tests.jepsen.client import Client
-from tests.jepsen.cluster import MEMBERSHIP
+from tests.jepsen.cluster import MEMBERSHIP, empty
 from tests.jepsen.context import Run
 from tests.jepsen.history import FAIL, INVOKE, OK, Op, named
 from tests.jepsen.workloads.base import loop
@@ -56,10 +55,7 @@ class Membership(Reads):
         others = [node for node in cluster.ids() if node != victim]
         if not self._until(client, others, api.remove_node(victim), done=("NODE_NOT_FOUND",)):
             return "it could not be removed"
-        if cluster.alive(victim):
-            cluster.stop(victim)
-        if cluster.data_dir(victim).exists():
-            shutil.rmtree(cluster.data_dir(victim))
+        empty(cluster, victim)
         raft = cluster.address(victim, "raft")
         if not self._until(client, others, api.add_node(victim, raft), done=("NODE_EXISTS",)):
             return "it could not be added"
@@ -68,8 +64,8 @@ class Membership(Reads):
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             asked = [client.perform(api.members(), node=each, api=api.JSON) for each in others]
-            views = [seen.body for seen in asked if seen.ok]
-            if views and max(views, key=lambda view: view[0])[1].get(victim) == "voter":
+            members = api.newest_members(seen.body for seen in asked if seen.ok)
+            if members.get(victim) == "voter":
                 return ""
             time.sleep(TRY_S)
         return f"not within {PATIENCE_S:g} s: {voter}"
