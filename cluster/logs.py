@@ -7,6 +7,7 @@ import logging
 import sys
 from typing import Any
 
+import grpc
 import structlog
 
 from raftflow.cluster.printable import escaped_json, printable, printable_lines
@@ -16,6 +17,7 @@ def configure(*, level: str, style: str, node_id: str) -> None:
     """Set up logging for the process. ``style`` is ``json`` (one object a line) or ``text``."""
     threshold = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_news)
     renderer: structlog.types.Processor
     if style == "json":
         renderer = structlog.processors.JSONRenderer(serializer=_json)
@@ -53,3 +55,10 @@ def _legible(
 
 def _shown(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """gRPC tells with a traceback that an answer went nowhere: its caller had hung up, or the call
+    had been ended by gRPC itself, as one whose message is over the limit is."""
+    problem = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(problem, grpc.aio.InternalError) and "execute_batch" in str(problem))

@@ -176,3 +176,20 @@ def test_what_comes_from_outside_cannot_steer_who_reads_a_log(style: str) -> Non
         assert json.loads(first)["workflow_id"] == hostile
     else:
         assert r"a\x1b[2J\u202eb\u200b\x9bc\nd" in first
+
+
+def test_an_answer_that_goes_nowhere_is_no_news() -> None:
+    """gRPC tells of it as here; what else goes wrong in a call is heard."""
+    program = (
+        "import logging; from grpc._cython import cygrpc; from raftflow.cluster import logs\n"
+        "logs.configure(level='info', style='json', node_id='n7')\n"
+        "problems = (cygrpc.ExecuteBatchError('Failed \"execute_batch\": (1, 2)'),"
+        " cygrpc.InternalError('cannot bind'), ValueError('Failed \"execute_batch\"'))\n"
+        "for problem in problems:\n"
+        "    logging.getLogger('grpc._cython.cygrpc').error('raised', exc_info=problem)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    heard = re.findall(r"^(?:\w+\.)*(\w+Error):", done.stderr, re.M)
+    assert heard == ["InternalError", "ValueError"]

@@ -44,6 +44,10 @@ class Taste:
     aim: Callable[[Any, int], None]
     tame: bool = False
 
+    def known(self, field: FieldDescriptor) -> Sequence[str] | None:
+        """Strings worth trying in this field; a number may bear the same name elsewhere."""
+        return self.words.get(field.name) if field.type == FieldDescriptor.TYPE_STRING else None
+
 
 def wire(kind: Descriptor, taste: Taste) -> st.SearchStrategy[bytes]:
     """Bytes that are a message of this kind, that nearly are one, or that are anything."""
@@ -78,7 +82,7 @@ def _bent(parts: tuple[bytes, int, bytes]) -> bytes:
 def messages(draw: st.DrawFn, kind: Descriptor, taste: Taste, depth: int = 0) -> Any:
     message = message_factory.GetMessageClass(kind)()
     for field in kind.fields:
-        likely = taste.tame and field.name in taste.words
+        likely = taste.tame and taste.known(field) is not None
         if not likely and not draw(st.booleans()):
             continue
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
@@ -115,7 +119,7 @@ def _fill_map(
 
 
 def scalars(field: FieldDescriptor, taste: Taste) -> st.SearchStrategy[Any]:
-    known = taste.words.get(field.name)
+    known = taste.known(field)
     if taste.tame and known is not None:
         return st.sampled_from(known)
     bounds = _INTEGERS.get(field.cpp_type)
