@@ -69,7 +69,7 @@ def restart(client: Client, printer: Printer, command: str, release: str, timeou
     \b
     Examples:
       raftflow cluster restart --each 'ssh "$HOST" sudo systemctl restart raftflow'
-      raftflow cluster restart --release 0.4.0 --each 'ssh "$HOST" sudo upgrade-raftflow 0.4.0'
+      raftflow cluster restart --release 0.5.0 --each 'ssh "$HOST" sudo upgrade-raftflow 0.5.0'
     """
     # Only who restarts nodes pays for it.
     from raftflow.cluster.cli.rolling import restart_all

@@ -21,7 +21,7 @@ DEPLOY = ROOT / "deploy"
 NODES = ("n1", "n2", "n3")
 ONE_HOST = ("stack.yaml",)
 ON_A_CLUSTER = ("stack.yaml", "stack.cluster.yaml")
-PLACE = {"BACKUP_PLACE": "s3://backups/raftflow", "RAFTFLOW_IMAGE": "registry.example.com/r:0.4.0"}
+PLACE = {"BACKUP_PLACE": "s3://backups/raftflow", "RAFTFLOW_IMAGE": "registry.example.com/r:0.5.0"}
 
 
 def stack(*files: str, **variables: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_one_host_needs_nothing_from_elsewhere(on_one_host: dict[str, Any]) -> N
         for name, each in on_one_host[kind].items():
             assert not each.get("external"), name
     for service in on_one_host["services"].values():
-        assert service["image"] == "raftflow:0.4.0"
+        assert service["image"] == "raftflow:0.5.0"
         assert "placement" not in service["deploy"]
     published = [
         port["published"]

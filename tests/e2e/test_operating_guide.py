@@ -211,7 +211,7 @@ def test_restarts_and_upgrades(nodes: Nodes, tmp_path: Path) -> None:
     release = call(nodes["n1"].http, "GET", "/api/health")["version"]
     (restart,) = commands_of("Stop, restart, upgrade")
     (upgrade,) = commands_of("Upgrading")
-    for line in (restart, upgrade.replace("0.4.0", release)):
+    for line in (restart, upgrade.replace("0.5.0", release)):
         running = subprocess.Popen(
             [*PROGRAM, *here(nodes, line)],
             env={**os.environ, "PATH": path, "RAFTFLOW_ADDRESS": nodes["n1"].http},

@@ -27,7 +27,8 @@ MISUNDERSTOOD = ("peer_push_refused", "peer_handler_failed", "bad_message", "mal
 
 
 @pytest.mark.parametrize(
-    ("release", "new"), [("0.1.0", ("n1",)), ("0.2.0", ("n2", "n3")), ("0.3.0", ("n1",))]
+    ("release", "new"),
+    [("0.1.0", ("n1",)), ("0.2.0", ("n2", "n3")), ("0.3.0", ("n1",)), ("0.4.0", ("n2",))],
 )
 def test_either_leads_the_other(tmp_path: Path, release: str, new: tuple[str, ...]) -> None:
     with mixed_cluster(tmp_path / "cluster") as cluster:
@@ -156,6 +157,23 @@ def test_a_cluster_that_goes_back_stops_and_harms_nothing(tmp_path: Path) -> Non
         cluster.start_all()
         assert cluster.call("n1", "GET", workflow_path("kept"))["status"] == "WAITING"
         start(cluster, "n2", "after")
+        cluster.wait_equal()
+
+
+def test_a_cluster_goes_back_to_0_4_node_by_node(tmp_path: Path) -> None:
+    """0.5 writes what 0.4 reads."""
+    with mixed_cluster(tmp_path / "cluster") as cluster:
+        cluster.start_all()
+        cluster.call("n1", "POST", "/api/workflow-types", {"workflow_types": ["Kept"]})
+        for node_id in cluster.ids:
+            start(cluster, node_id, f"before-{node_id}")
+            cluster.kill(node_id)  # its last entries are to be applied again
+            cluster.start(node_id, "0.4.0")
+            cluster.wait_ready(node_id)
+        for node_id in cluster.ids:
+            start(cluster, node_id, f"after-{node_id}")
+            for workflow_id in (f"{when}-{node_id}" for when in ("before", "after")):
+                assert cluster.call("n1", "GET", workflow_path(workflow_id))["status"] == "WAITING"
         cluster.wait_equal()
 
 

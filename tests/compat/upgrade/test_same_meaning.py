@@ -30,7 +30,7 @@ from raftflow.engine.limits import DEFAULT_LIMITS
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).resolve().parent.parent.parent / "support" / "replay_log.py"
-LEVELS = {"0.1.0": 1, "0.2.0": 2, "0.3.0": 3}
+LEVELS = {"0.1.0": 1, "0.2.0": 2, "0.3.0": 3, "0.4.0": 4}
 SEEDS = (1,)
 STEPS = (ScheduleActivity, StartTimer, AwaitSignal)
 WISHES = int(os.environ.get("UPGRADE_WISHES", "700"))

@@ -1,4 +1,4 @@
 """The version of this SDK."""
 
-VERSION = "0.4.0"
+VERSION = "0.5.0"
 SDK = f"python/{VERSION}"
