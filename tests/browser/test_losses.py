@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from browsing import Visit, Visitor, is_overloaded
+from browsing import Visit, Visitor
 from dev_cluster import wait_for
 from site_nodes import IDS, Site
 
@@ -14,9 +14,8 @@ pytestmark = pytest.mark.cluster
 
 # A browser says in its console that nobody answers at an address.
 GONE = (r"net::ERR_", r"status of 50[023]")
-# From the loss to the news on the screen.
+# From the loss to the news on the screen: what the page promises, so it is asserted.
 WITHIN_S = 3.0
-BUSY_WITHIN_S = 30.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,8 +77,7 @@ def test_the_leader_is_killed(visit: Visit, site: Site) -> None:
     news_at = visitor.until("the page tells of it", lambda: visitor.page.evaluate("window.newsAt"))
     assert not was_reloaded(visitor)
     took = news_at / 1000 - killed_at
-    most = BUSY_WITHIN_S if is_overloaded() else WITHIN_S
-    assert took < most, f"the page told of the new leader after {took:.1f} s"
+    assert took < WITHIN_S, f"the page told of the new leader after {took:.1f} s"
     # The thread of the one that is gone says so, and the log of elections why.
     head = visitor.page.locator(f'th[data-node="{old}"]')
     visitor.until("its thread tells", lambda: "away" in head.inner_text())
