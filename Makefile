@@ -31,6 +31,7 @@ test: $(STAMP) ## all tests
 
 lint: $(STAMP) ## style, import directions
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+	$(BIN)/oxlint --deny-warnings dashboard/static tests
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy

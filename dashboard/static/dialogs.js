@@ -5,6 +5,7 @@
 // "number" (whole, unless `step` says otherwise), "select" (with `options`, texts or {value, label}),
 // or a line of text, with `choices` to take one from.
 
+import { Unreachable, requestId } from "./api.js";
 import { h, setText } from "./dom.js";
 
 // `submit(values, requestId)`: when nobody answered, what is sent again unchanged is the same request.
