@@ -214,7 +214,7 @@ def test_why_a_run_waits(visit: Visit) -> None:
     pending = visitor.page.get_by_role("region", name="Pending")
     pending.get_by_role("button", name=re.compile("^why")).first.click()
     dialog = visitor.dialog(re.compile(r"^Why\? "))
-    dialog.get_by_text("CarrierBusy").first.wait_for()
+    dialog.get_by_text("the carrier's line is busy").first.wait_for()
     visitor.page.keyboard.press("Escape")
     dialog.wait_for(state="detached")
 
