@@ -224,6 +224,7 @@ def test_the_keys_are_told(visit: Visit) -> None:
     for label in ("Cluster", "Runs", "Queues", "Audit", "Search"):
         shown.get_by_text(label).wait_for()
     visitor.page.keyboard.press("Escape")
+    shown.wait_for(state="detached")
     for letter, heading in (("q", "Queues"), ("n", "Namespaces"), ("t", "Tokens"), ("a", "Audit")):
         visitor.page.keyboard.press("g")
         visitor.page.keyboard.press(letter)

@@ -135,8 +135,9 @@ class Visitor:
         """What an action did, as the page tells it."""
         self.page.locator("#told").get_by_text(text).wait_for()
 
-    def sees(self, text: str | re.Pattern[str]) -> Locator:
-        found = self.page.locator("#view").get_by_text(text).first
+    def sees(self, text: str) -> Locator:
+        """As it is written: a status is in capitals, and "terminated" stands in many a sentence."""
+        found = self.page.locator("#view").get_by_text(re.compile(re.escape(text))).first
         found.wait_for()
         return found
 
