@@ -43,7 +43,11 @@ _SILENT.setLevel(logging.CRITICAL)
 
 
 class BrokenBody(Exception):
-    """The rest of a body is not what its beginning promised."""
+    """The rest of a body is not what its beginning promised: ``refusal`` says so."""
+
+    def __init__(self, refusal: ApiError) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 class _TooLong(Exception):
@@ -139,9 +143,10 @@ class Connection(web.RequestHandler):
             self._timer.cancel()
             self._timer = None
         size, self._head_bytes, self._body_bytes = self._head_bytes + latest_bytes, 0, 0
+        previous = self._body
         message, self._body = self._messages[-1]
         if isinstance(message, _ErrInfo):
-            self._break_body(_first_line(message.message or ""))
+            self._break(previous, message)
         elif size > self._server.limits.header_bytes and (
             len(message.path) + sum(len(name) + len(value) for name, value in message.raw_headers)
             > self._server.limits.header_bytes
@@ -228,17 +233,17 @@ class Connection(web.RequestHandler):
             self._server.waits_for(self)
         return ended
 
-    def _break_body(self, complaint: str) -> None:
+    def _break(self, body: StreamReader, problem: _ErrInfo) -> None:
         """aiohttp queues the complaint behind the request whose body breaks off, and that would
         wait for the rest for ever."""
-        if len(self._messages) > 1:
-            body = self._messages[-2][1]
-        elif self._current_request is not None:
-            body = self._current_request.content
-        else:
+        if body.is_eof():
             return
-        if not body.is_eof():
-            body.set_exception(BrokenBody(complaint))
+        complaint = _first_line(problem.message or "")
+        if isinstance(problem.exc, LineTooLong):
+            refusal = self._server.too_long()
+        else:
+            refusal = ApiError("MALFORMED", f"the body breaks off: {complaint}")
+        body.set_exception(BrokenBody(refusal))
 
     def handle_error(
         self,

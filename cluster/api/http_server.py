@@ -278,7 +278,7 @@ class HttpServer:
         except web.HTTPRequestEntityTooLarge:
             raise self._too_large("the body is too large") from None
         except BrokenBody as broken:
-            raise Unread("MALFORMED", f"the body breaks off: {broken}") from None
+            raise Unread.of(broken.refusal) from None
 
     def _too_large(self, what: str) -> Unread:
         most = self._limits.request_body_bytes

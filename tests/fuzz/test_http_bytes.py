@@ -143,7 +143,12 @@ BROKEN = {
     "a second request whose body breaks off": [GET + b"\r\n" + SHORT, b"zz\r\n"],
 }
 
-TOO_LARGE = {"a target without end", "a header without end", "too many headers"}
+TOO_LARGE = {
+    "a target without end",
+    "a header without end",
+    "too many headers",
+    "a trailer without end",
+}
 
 
 @pytest.mark.parametrize("slowly", [False, True], ids=["at once", "in pieces"])

@@ -145,3 +145,30 @@ async def test_a_body_that_breaks_off_ends_the_call_and_the_connection(
     assert heard.count(b"HTTP/1.1 ") == 1 + bool(before)
     assert b"the body breaks off: " in heard
     assert b"Connection: close" in heard
+
+
+@pytest.mark.parametrize("turns", range(8))
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [(b"zz\r\n", "MALFORMED"), (b"0\r\nA: " + b"x" * 100_000, "HEADERS_TOO_LARGE")],
+)
+async def test_a_body_breaks_off_at_any_moment_of_its_request(
+    served: Served, rest: bytes, reason: str, turns: int
+) -> None:
+    """Also in the turn of the loop in which the request is neither queued nor at work."""
+    head = b"POST /api/workflows HTTP/1.1\r\nHost: n\r\nContent-Type: application/json\r\n"
+    address = served.services.config.http_addr
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    web = served.server.http._web
+    assert web is not None
+    await eventually(lambda: len(web.connections) == 1, "it is connected")
+    [connection] = web.connections
+    connection.data_received(head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    connection.data_received(rest)
+    async with asyncio.timeout(5):
+        heard = await reader.read()
+    writer.close()
+    assert heard.count(b"HTTP/1.1 ") == 1
+    assert json.loads(heard.partition(b"\r\n\r\n")[2])["reason"] == reason
