@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
+from raftflow.cluster.asking import UNREADABLE, reading
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import Election, Role
@@ -77,7 +78,7 @@ class Elections:
                 return
             except (PeerUnavailable, PeerTimeout):
                 continue
-            except (PeerError, ValueError, LookupError, TypeError, RecursionError):
+            except (PeerError, *UNREADABLE):
                 return  # it has forgotten, or is of a release before 0.5
 
     def _learn(self, leader: str, term: int, reason: str, ago_s: float) -> None:
@@ -90,10 +91,8 @@ class Elections:
 
     async def _on_asked(self, _peer: str, payload: bytes) -> bytes:
         """Why this node won in that term, and how long ago."""
-        try:
+        with reading(METHOD):
             term = int(json.loads(payload)["term"])
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise PeerError("BAD_REQUEST", f"{METHOD}: {error}") from None
         for election in reversed(self._seen):
             if (election.leader, election.term) == (self._node_id, term):
                 ago_ms = max(0, round((self._monotonic() - election.at_s) * 1_000))

@@ -5,12 +5,12 @@ long: an answer of `why` is worth more with a gap, which it names, than late.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.asking import Channel, Untold, ask, reading
+from raftflow.cluster.consensus.channel import Handler
 
 LEASE_METHOD = "leader.lease"
 NAMES_METHOD = "leader.names"
@@ -34,16 +34,6 @@ class NamesWanted:
     activities: bool
     namespace: str
     queue: str
-
-
-class Untold(Exception):
-    """Nobody who leads has answered; the text says why."""
-
-
-class Channel(Protocol):
-    def register(self, method: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None: ...
-
-    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
 
 
 class Consensus(Protocol):
@@ -89,7 +79,7 @@ class LeaderFacts:
         self,
         method: str,
         question: Mapping[str, Any],
-        own: Callable[[str, bytes], Awaitable[bytes]],
+        own: Handler,
     ) -> Any:
         """What whoever leads says; ``own`` answers when that is this node."""
         leader, payload = self._consensus.status().leader, json.dumps(question).encode()
@@ -97,39 +87,25 @@ class LeaderFacts:
             raise Untold("no leader is known")
         if leader == self._node_id:
             return json.loads(await own("", payload))
+        channel = self._consensus.channel
         try:
-            answer = await self._consensus.channel.call(
-                leader, method, payload, timeout_ms=_ANSWER_MS
+            return await ask(
+                channel, leader, method, payload, read=json.loads, timeout_ms=_ANSWER_MS
             )
-        except PeerUnavailable:
-            raise Untold(f"the leader {leader} is not connected") from None
-        except PeerTimeout:
-            raise Untold(f"the leader {leader} did not answer within {_ANSWER_MS} ms") from None
-        except PeerError as error:
-            old = error.code == "UNKNOWN_METHOD"
-            why = "is of a release before 0.5, which does not tell" if old else error.text
-            raise Untold(f"the leader {leader} {why}") from None
-        return json.loads(answer)
+        except Untold as why:
+            raise Untold(f"the leader {leader}: {why}") from None
 
     async def _on_lease(self, _peer: str, payload: bytes) -> bytes:
-        with _reading():
+        with reading(LEASE_METHOD):
             token = str(json.loads(payload)["token"])
         lease = self._leading.lease_facts(token)
         return json.dumps(None if lease is None else asdict(lease)).encode()
 
     async def _on_names(self, _peer: str, payload: bytes) -> bytes:
-        with _reading():
+        with reading(NAMES_METHOD):
             asked = json.loads(payload)
             activities, namespace, queue = asked["activities"], asked["namespace"], asked["queue"]
         waiting = self._leading.names_waiting(
             activities=bool(activities), namespace=str(namespace), queue=str(queue)
         )
         return json.dumps(dict(waiting)).encode()
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise PeerError("BAD_REQUEST", str(error)) from None

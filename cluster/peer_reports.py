@@ -11,32 +11,15 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from raftflow.cluster.consensus.channel import (
-    Handler,
-    PeerError,
-    PeerTimeout,
-    PeerUnavailable,
-)
+from raftflow.cluster.asking import Peers
+from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 
 METHOD = "node.status"
 # An answer that comes late is of use to whoever asks next.
 _ANSWER_MS = 1_000
 _KEPT_S = 1.0
-
-
-class Channel(Protocol):
-    def register(self, method: str, handler: Handler) -> None: ...
-
-    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
-
-
-class Consensus(Protocol):
-    @property
-    def channel(self) -> Channel: ...
-
-    def peers(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +41,7 @@ class _Peer:
 class PeerReports:
     """``patience_ms``: how long an answer is waited for."""
 
-    def __init__(self, *, consensus: Consensus, node_id: str, patience_ms: int) -> None:
+    def __init__(self, *, consensus: Peers, node_id: str, patience_ms: int) -> None:
         self._consensus = consensus
         self._node_id = node_id
         self._patience_s = patience_ms / 1_000

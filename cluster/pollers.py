@@ -7,10 +7,9 @@ is waited for: who does not answer in time, or is of a release before 0.5, is na
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
 
-from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.asking import Peers, Untold, ask, reading
 from raftflow.cluster.shared import Shared
 from raftflow.cluster.work_facts import Leading, NodeFacts, Poller, Wanted, Work
 from raftflow.cluster.workers import Workers
@@ -25,26 +24,13 @@ _ANSWER_MS = 500
 _FRESH_S = 0.2
 
 
-class Channel(Protocol):
-    def register(self, method: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None: ...
-
-    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
-
-
-class Consensus(Protocol):
-    @property
-    def channel(self) -> Channel: ...
-
-    def peers(self) -> Mapping[str, Any]: ...
-
-
 class Pollers:
     """``leading``: what the leader adds, None on any other node."""
 
     def __init__(
         self,
         *,
-        consensus: Consensus,
+        consensus: Peers,
         node_id: str,
         workers: Workers,
         leading: Callable[[Wanted, int], Leading | None],
@@ -76,10 +62,8 @@ class Pollers:
         )
 
     async def _on_asked(self, _peer: str, payload: bytes) -> bytes:
-        try:
+        with reading(METHOD):
             wanted = Wanted.decode(payload)
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise PeerError("BAD_REQUEST", f"{METHOD}: {error}") from None
         return self.own(wanted).encode()
 
     async def _ask_all(self, wanted: Wanted) -> Work:
@@ -107,17 +91,10 @@ class Pollers:
 
     async def _ask(self, peer: str, payload: bytes) -> NodeFacts | str:
         """What it says, or why it says nothing."""
+        channel = self._consensus.channel
         try:
-            answer = await self._consensus.channel.call(
-                peer, METHOD, payload, timeout_ms=_ANSWER_MS
+            return await ask(
+                channel, peer, METHOD, payload, read=NodeFacts.decode, timeout_ms=_ANSWER_MS
             )
-            return NodeFacts.decode(answer)
-        except PeerUnavailable:
-            return "not connected"
-        except PeerTimeout:
-            return f"no answer within {_ANSWER_MS} ms"
-        except PeerError as error:
-            old = error.code == "UNKNOWN_METHOD"
-            return "of a release before 0.5, which does not tell" if old else error.text
-        except (ValueError, LookupError, TypeError, RecursionError):
-            return "its answer cannot be read"
+        except Untold as why:
+            return str(why)

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from raftflow.cluster.asking import Peers, Untold, ask
 from raftflow.cluster.config import Address
-from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
-from raftflow.cluster.peer_reports import Consensus
 from raftflow.cluster.shared import Shared
 
 METHOD = "ports"
@@ -45,7 +44,7 @@ class Seen:
 
 
 class Ports:
-    def __init__(self, *, consensus: Consensus, node_id: str) -> None:
+    def __init__(self, *, consensus: Peers, node_id: str) -> None:
         self._consensus = consensus
         self._node_id = node_id
         # One answer for all that ask, so that nobody can have the nodes dial without an end.
@@ -68,18 +67,11 @@ class Ports:
         return json.dumps([asdict(port) for port in await self._own.get("")]).encode()
 
     async def _ask(self, peer: str) -> tuple[Port, ...] | str:
+        channel = self._consensus.channel
         try:
-            answer = await self._consensus.channel.call(peer, METHOD, b"", timeout_ms=_ANSWER_MS)
-            return tuple(Port(**each) for each in json.loads(answer))
-        except PeerUnavailable:
-            return "not connected"
-        except PeerTimeout:
-            return f"no answer within {_ANSWER_MS} ms"
-        except PeerError as error:
-            old = error.code == "UNKNOWN_METHOD"
-            return "of a release before 0.5, which does not tell" if old else error.text
-        except (ValueError, TypeError, RecursionError):
-            return "its answer cannot be read"
+            return await ask(channel, peer, METHOD, b"", read=_ports, timeout_ms=_ANSWER_MS)
+        except Untold as why:
+            return str(why)
 
     async def _dial_all(self, _key: str) -> tuple[Port, ...]:
         wanted = [
@@ -110,6 +102,10 @@ class Ports:
         """A node whose Raft port is on this machine is on this machine."""
         raft = _address(self._consensus.peers()[peer].raft)
         return raft is not None and raft.is_loopback
+
+
+def _ports(answer: bytes) -> tuple[Port, ...]:
+    return tuple(Port(**each) for each in json.loads(answer))
 
 
 def _advertised(info: Any) -> Iterator[tuple[str, Address]]:

@@ -8,40 +8,20 @@ hundred microseconds of every second, so it ends with the last one who looks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
 
+from raftflow.cluster.asking import Peers
 from raftflow.cluster.background import Fatal, spawn
-from raftflow.cluster.consensus.channel import (
-    Handler,
-    PeerError,
-    PeerTimeout,
-    PeerUnavailable,
-)
+from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 
 METHOD = "node.here"
-
-
-class Channel(Protocol):
-    def register(self, method: str, handler: Handler) -> None: ...
-
-    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
-
-
-class Consensus(Protocol):
-    @property
-    def channel(self) -> Channel: ...
-
-    def peers(self) -> Mapping[str, Any]: ...
 
 
 class Presence:
     """``changed`` is called when a member falls silent or answers again."""
 
-    def __init__(
-        self, *, consensus: Consensus, node_id: str, heartbeat_ms: int, fatal: Fatal
-    ) -> None:
+    def __init__(self, *, consensus: Peers, node_id: str, heartbeat_ms: int, fatal: Fatal) -> None:
         self._consensus = consensus
         self._node_id = node_id
         self._every_s = heartbeat_ms / 2_000

@@ -10,11 +10,10 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
 
-from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
+from raftflow.cluster.asking import Peers, Untold, ask, reading
 
 METHOD = "refused"
 MOST = 1_000
@@ -45,19 +44,7 @@ class RefusedCall:
     node: str = ""
 
 
-class Channel(Protocol):
-    def register(self, method: str, handler: Callable[[str, bytes], Awaitable[bytes]]) -> None: ...
-
-    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
-
-
-class Consensus(Protocol):
-    @property
-    def channel(self) -> Channel: ...
-
-    def peers(self) -> Mapping[str, Any]: ...
-
-
+_AS_IT_IS = RefusedCall.__dataclass_fields__.keys() - {"first_ms", "last_ms", "node"}
 _Key = tuple[str, str, str, str, str]  # operation, namespace, target, step, reason
 
 
@@ -65,7 +52,7 @@ class RefusedCalls:
     def __init__(
         self,
         *,
-        consensus: Consensus,
+        consensus: Peers,
         node_id: str,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -122,24 +109,30 @@ class RefusedCalls:
         payload = json.dumps({"namespace": namespace, "target": target}).encode()
         peers = [peer for peer in self._consensus.peers() if peer != self._node_id]
         answers = await asyncio.gather(*(self._ask(peer, payload) for peer in peers))
-        now_ms = self._now_ms()
-        told = _decoded(self._said(namespace, target), self._node_id, now_ms)
-        for peer, answer in zip(peers, answers, strict=True):
-            told += _decoded(answer, peer, now_ms)
+        told = self._read(self._said(namespace, target), self._node_id)
+        for answer in answers:
+            told += answer
         return tuple(sorted(told, key=lambda call: -call.last_ms))
 
-    async def _ask(self, peer: str, payload: bytes) -> bytes:
+    async def _ask(self, peer: str, payload: bytes) -> list[RefusedCall]:
+        channel = self._consensus.channel
         try:
-            return await self._consensus.channel.call(peer, METHOD, payload, timeout_ms=_ANSWER_MS)
-        except (PeerUnavailable, PeerTimeout, PeerError):
-            return b"[]"  # it is away, or of a release before 0.5
+            return await ask(
+                channel,
+                peer,
+                METHOD,
+                payload,
+                read=lambda answer: self._read(answer, peer),
+                timeout_ms=_ANSWER_MS,
+            )
+        except Untold:
+            return []
 
     async def _on_asked(self, _peer: str, payload: bytes) -> bytes:
-        try:
+        with reading(METHOD):
             asked = json.loads(payload)
-            return self._said(str(asked["namespace"]), str(asked["target"]))
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise PeerError("BAD_REQUEST", f"{METHOD}: {error}") from None
+            namespace, target = str(asked["namespace"]), str(asked["target"])
+        return self._said(namespace, target)
 
     def _said(self, namespace: str, target: str) -> bytes:
         """With how long ago, since the clocks of two nodes differ."""
@@ -150,16 +143,14 @@ class RefusedCalls:
             call["last_ms"] -= now_ms
         return json.dumps(calls).encode()
 
-
-def _decoded(answer: bytes, node: str, now_ms: int) -> list[RefusedCall]:
-    said: list[dict[str, Any]] = json.loads(answer)
-    names = RefusedCall.__dataclass_fields__.keys() - {"first_ms", "last_ms", "node"}
-    return [
-        RefusedCall(
-            **{name: each[name] for name in names},
-            first_ms=now_ms + each["first_ms"],
-            last_ms=now_ms + each["last_ms"],
-            node=node,
-        )
-        for each in said
-    ]
+    def _read(self, answer: bytes, node: str) -> list[RefusedCall]:
+        now_ms, said = self._now_ms(), json.loads(answer)
+        return [
+            RefusedCall(
+                **{name: each[name] for name in _AS_IT_IS},
+                first_ms=now_ms + each["first_ms"],
+                last_ms=now_ms + each["last_ms"],
+                node=node,
+            )
+            for each in said
+        ]

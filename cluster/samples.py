@@ -11,16 +11,12 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
-from raftflow.cluster.consensus.channel import (
-    Handler,
-    PeerError,
-    PeerTimeout,
-    PeerUnavailable,
-)
+from raftflow.cluster.asking import Channel, Untold, ask
+from raftflow.cluster.consensus.channel import PeerError
 from raftflow.cluster.durations import Tally
 
 METHOD = "samples.leading"
@@ -76,12 +72,6 @@ class Consensus(Protocol):
 
     @property
     def channel(self) -> Channel: ...
-
-
-class Channel(Protocol):
-    def register(self, method: str, handler: Handler) -> None: ...
-
-    async def call(self, peer: str, method: str, payload: bytes, *, timeout_ms: int) -> bytes: ...
 
 
 class Samples:
@@ -186,10 +176,10 @@ class Samples:
         leader = self._consensus.leader
         if leader is None or leader == self._node_id:
             return LeaderSample()
+        channel = self._consensus.channel
         try:
-            answer = await self._consensus.channel.call(leader, METHOD, b"", timeout_ms=_ANSWER_MS)
-            return _sample(json.loads(answer))
-        except (PeerUnavailable, PeerTimeout, PeerError, ValueError, TypeError, AttributeError):
+            return await ask(channel, leader, METHOD, b"", read=_sample, timeout_ms=_ANSWER_MS)
+        except Untold:
             return LeaderSample()  # silent, not leading any more, or of a release before 0.5
 
     async def _on_asked(self, _peer: str, _payload: bytes) -> bytes:
@@ -199,8 +189,9 @@ class Samples:
         return json.dumps(asdict(self._ring[-1][1])).encode()
 
 
-def _sample(said: Mapping[str, Any]) -> LeaderSample:
+def _sample(answer: bytes) -> LeaderSample:
     """Only what is a number, whatever else somebody says."""
+    said = json.loads(answer)
     known: dict[str, Any] = {
         each.name: value
         for each in fields(LeaderSample)

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from raftflow.cluster.api.handlers import cluster
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.asking import Untold
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.errors import HistoryDamaged, Unavailable
-from raftflow.cluster.leader_facts import LeaseFacts, NamesWanted, Untold
+from raftflow.cluster.leader_facts import LeaseFacts, NamesWanted
 from raftflow.cluster.store.records import unframe
 from raftflow.cluster.why.ended import failing_step
 from raftflow.cluster.why.facts import ClusterFacts, QueueFacts, RunFacts, TaskFacts

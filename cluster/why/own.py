@@ -15,8 +15,8 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from raftflow.cluster import damage, steward
+from raftflow.cluster.asking import Untold, ask
 from raftflow.cluster.config import Config
-from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.consensus.contacts import Contact
 from raftflow.cluster.consensus.driver import Consensus
 from raftflow.cluster.consensus.types import Role, Votes
@@ -94,9 +94,8 @@ class OwnFacts:
     async def _ask(self, peer: str) -> Told | None:
         channel = self._consensus.channel
         try:
-            answer = await channel.call(peer, METHOD, b"", timeout_ms=_ANSWER_MS)
-            told = json.loads(answer)
-        except (PeerUnavailable, PeerTimeout, PeerError, ValueError):
+            told = await ask(channel, peer, METHOD, b"", read=json.loads, timeout_ms=_ANSWER_MS)
+        except Untold:
             return None
         return told if isinstance(told, dict) else None
 

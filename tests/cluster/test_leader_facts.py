@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from raftflow.cluster.asking import Untold
 from raftflow.cluster.consensus.channel import PeerError, PeerTimeout, PeerUnavailable
 from raftflow.cluster.leader_facts import (
     LEASE_METHOD,
@@ -16,7 +17,6 @@ from raftflow.cluster.leader_facts import (
     LeaderFacts,
     LeaseFacts,
     NamesWanted,
-    Untold,
 )
 
 Handler = Callable[[str, bytes], Awaitable[bytes]]
@@ -81,10 +81,10 @@ async def test_whoever_leads_tells(leader: str) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (PeerUnavailable("n2", sent=False), "the leader n2 is not connected"),
-        (PeerTimeout(), "the leader n2 did not answer within 300 ms"),
-        (PeerError("UNKNOWN_METHOD", "no handler"), "is of a release before 0.5"),
-        (PeerError("OVERLOADED", "1 calls are served"), "the leader n2 1 calls are served"),
+        (PeerUnavailable("n2", sent=False), "the leader n2: not connected"),
+        (PeerTimeout(), "the leader n2: no answer within 300 ms"),
+        (PeerError("UNKNOWN_METHOD", "no handler"), "the leader n2: of a release before 0.5"),
+        (PeerError("OVERLOADED", "1 calls are served"), "the leader n2: 1 calls are served"),
     ],
 )
 async def test_why_nobody_tells(error: Exception, said: str) -> None:
