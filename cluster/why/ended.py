@@ -9,6 +9,7 @@ from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import RunFacts
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
 from raftflow.cluster.why.outcome import again, links_of_failure
+from raftflow.cluster.why.steps import of_run
 from raftflow.cluster.why.words import at, command, quoted, shortened, span
 from raftflow.engine.decide.decision import REPLAY_ERROR_TYPE
 from raftflow.engine.state import Run, RunStatus, Step, StepKind, StepStatus
@@ -69,11 +70,7 @@ def _end(facts: RunFacts, run: Run) -> Link:
     if run.status is RunStatus.CONTINUED_AS_NEW:
         error = f": it goes on as run {quoted(run.continued_to_run_id)}"
     evidence: dict[str, Fact] = {
-        "workflow_id": run.key.workflow_id,
-        "run_id": run.key.run_id,
-        "namespace": run.key.namespace,
-        "workflow_type": run.workflow_type,
-        "status": run.status.name,
+        **of_run(run),
         "started_at": Moment(run.started_ms),
         "closed_at": Moment(run.closed_ms),
     }

@@ -12,7 +12,7 @@ from raftflow.cluster.why.leaderless import links_without_leader
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
 from raftflow.cluster.why.refused import link_of_refused, newest
 from raftflow.cluster.why.standing import links_of_standing
-from raftflow.cluster.why.steps import awaited, described, of_step
+from raftflow.cluster.why.steps import awaited, described, of_run, of_step
 from raftflow.cluster.why.words import at, command, count, names, quoted, span
 from raftflow.engine.outbox import pending_start
 from raftflow.engine.state import (
@@ -153,11 +153,7 @@ def _waits(facts: RunFacts, run: Run) -> Link:
     what = [str(each.get("step") or "its workflow task") for each in waits]
     number = len(steps) + (run.decision.state is not TaskState.NONE)
     evidence: dict[str, Fact] = {
-        "workflow_id": run.key.workflow_id,
-        "run_id": run.key.run_id,
-        "namespace": run.key.namespace,
-        "workflow_type": run.workflow_type,
-        "status": run.status.name,
+        **of_run(run),
         "history_length": run.history_length,
         "updated_at": Moment(run.updated_ms),
         "waits_for": tuple(waits),

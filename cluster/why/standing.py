@@ -7,6 +7,7 @@ import re
 from raftflow.cluster.why.causes import Cause
 from raftflow.cluster.why.facts import RunFacts
 from raftflow.cluster.why.model import Fact, Link, Moment, Severity
+from raftflow.cluster.why.steps import of_run
 from raftflow.cluster.why.words import at, command, quoted, shortened
 from raftflow.engine.state import Run, RunStatus, TaskState
 
@@ -32,11 +33,7 @@ def links_of_standing(facts: RunFacts, run: Run) -> tuple[Link, ...]:
         says=f"{run.workflow_type} {quoted(run.key.workflow_id)} is {run.status.name}:"
         " its workflow code is not asked to go on.",
         evidence={
-            "workflow_id": run.key.workflow_id,
-            "run_id": run.key.run_id,
-            "namespace": run.key.namespace,
-            "workflow_type": run.workflow_type,
-            "status": run.status.name,
+            **of_run(run),
             "history_length": run.history_length,
             "updated_at": Moment(run.updated_ms),
         },

@@ -1,15 +1,25 @@
-"""How a step is named in sentences, and as evidence."""
+"""How a run and its steps are named, in sentences and as evidence."""
 
 from __future__ import annotations
 
 from raftflow.cluster.why.model import Fact, Moment
 from raftflow.cluster.why.words import quoted
-from raftflow.engine.state import Step, StepKind
+from raftflow.engine.state import Run, Step, StepKind
 
 
 def described(step: Step) -> str:
     kind = step.kind.name.lower()
     return f"{kind.capitalize()} {quoted(step.name)} (step {step.sequence})"
+
+
+def of_run(run: Run) -> dict[str, Fact]:
+    return {
+        "workflow_id": run.key.workflow_id,
+        "run_id": run.key.run_id,
+        "namespace": run.key.namespace,
+        "workflow_type": run.workflow_type,
+        "status": run.status.name,
+    }
 
 
 def of_step(step: Step) -> dict[str, Fact]:
