@@ -53,9 +53,10 @@ def test_a_row_that_was_taken_away_is_found_and_shown(tmp_path: Path) -> None:
             }
             cluster.call("n1", "POST", "/api/workflows", body)
         cluster.wait_all_serve()
-        wait_for("all is well", lambda: doctor(cluster, "n1").returncode == 0)
+        # A machine that is busy just now is told of, as advice.
+        wait_for("all is well", lambda: "nothing is wrong" in doctor(cluster, "n1").stdout)
         well = doctor(cluster, "n2")
-        assert "nothing is wrong" in well.stdout
+        assert well.returncode == 0
         assert well.stdout.count(" same ") == 3
 
         node_id = cluster.followers()[0]

@@ -125,9 +125,18 @@ def test_a_cluster_is_started_as_it_says(nodes: Nodes) -> None:
     nodes.wait_settled("n1", "n2", "n3")
 
 
+def settings_of(nodes: Nodes, node_id: str, file: Path) -> Path:
+    """The node's command line as a file."""
+    node, peers = nodes[node_id], nodes.peers("n1", "n2", "n3").split(",")
+    places = {"http_addr": node.http, "grpc_addr": node.grpc, "metrics_addr": node.metrics}
+    settings = {"node_id": node_id, "data_dir": str(node.data), "peers": peers, **places}
+    file.write_text("".join(f"{name} = {json.dumps(it)}\n" for name, it in settings.items()))
+    return file
+
+
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_the_commands_of_a_quiet_day(nodes: Nodes) -> None:
+def test_the_commands_of_a_quiet_day(nodes: Nodes, tmp_path: Path) -> None:
     nodes.bear("n1", "n2", "n3")
     for command in commands_of("Namespaces, retention, delete"):
         nodes.cli(*here(nodes, command))
@@ -136,8 +145,12 @@ def test_the_commands_of_a_quiet_day(nodes: Nodes) -> None:
     kept = {each["name"]: each["retention_ms"] for each in listed["namespaces"]}
     day = 86_400_000
     assert kept == {"default": 90 * day, "shop": 30 * day}
-    (doctor,) = commands_of("Checking a cluster")
+    doctor, checkup = commands_of("Checking a cluster")
     wait_for("all is well", lambda: nodes.try_cli(*here(nodes, doctor)).returncode == 0)
+    assert nodes["n3"].stop() == 0
+    place = {"/etc/raftflow/node.toml": str(settings_of(nodes, "n3", tmp_path / "node.toml"))}
+    assert nodes.cli(*here(nodes, checkup, **place)).startswith("checked: settings, directory")
+    nodes["n3"].start("--peers", nodes.peers("n1", "n2", "n3"))
     types = {"workflow_types": ["Report", "Order"], "worker_id": "w"}
     call(nodes["n1"].http, "POST", "/api/workflow-types", types)
     call(nodes["n1"].http, "POST", "/api/workflows", {"type": "Order", "workflow_id": "order-42"})
