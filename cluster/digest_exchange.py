@@ -54,7 +54,7 @@ class StateDiverged(Exception):
 @dataclass(frozen=True, slots=True)
 class Dispute:
     """Another node's state was not this one's. ``decided``: a majority stood on one side; ``odd``
-    are those that it stood against, which end."""
+    are those that it stood against, which end; it is forgotten when one of them comes back."""
 
     index: int
     peer: str
@@ -122,6 +122,8 @@ class DigestExchange:
     def _forget(self, peer: str) -> None:
         """It may be another process now, which was told nothing."""
         self._sent.pop(peer, None)
+        if self.last_dispute is not None and peer in self.last_dispute.odd:
+            self.last_dispute = None  # who was judged has ended
 
     async def _on_told(self, peer: str, payload: bytes) -> bytes:
         """The oldest that is not compared stays: a node that is always a little behind would

@@ -112,7 +112,7 @@ def _query(query: Object) -> list[dict[str, Any]]:
         # The names themselves stand in the query: attr.city=Rome&attr.vip=true.
         {"name": "attributes", "in": "query", "style": "form", "explode": True, "schema": schema}
         if name == ATTRIBUTE_FILTERS
-        else {"name": name, "in": "query", "schema": schema}
+        else {"name": name, "in": "query", "schema": schema, "required": name in query.required}
         for name, schema in query.properties.items()
     ]
 

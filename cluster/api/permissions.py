@@ -88,3 +88,5 @@ OPERATIONS: Mapping[str, Permission] = {
     "RevokeToken": _RULE,
     "ListAudit": _LOOK_AT_RULE,
 }
+# The calls that the audit log keeps.
+KEPT = tuple(name for name, permission in OPERATIONS.items() if permission.changes)

@@ -21,8 +21,6 @@ _ROTATE = (
     ' without a restart; docs/security.md, "New certificates without a restart"'
 )
 _NETWORK = "look at the network and the firewalls between them"
-# So close together are a verdict on a node's state and its end.
-_ENDED_WITHIN_MS = 15_000
 # What says most about a node that several look for, first.
 _TELLING = (
     Trouble.TLS,
@@ -277,8 +275,6 @@ def _diverged(members: Members, name: str) -> Link | None:
         dispute, contact = each.of("dispute"), each.contact(name)
         if name not in dispute.get("odd", ()) or contact.get("connected"):
             continue
-        if abs(dispute["ago_ms"] - contact.get("for_ms", 0)) > _ENDED_WITHIN_MS:
-            continue  # it went for another reason
         return Link(
             cause=Cause.DIGEST_DIVERGENCE,
             severity=Severity.PROBLEM,

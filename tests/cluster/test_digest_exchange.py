@@ -77,7 +77,7 @@ async def stopped(nodes: dict[str, Node], name: str) -> StateDiverged:
 
 
 async def test_the_one_that_differs_from_two_stops_and_says_where() -> None:
-    async with exchanging("abc") as (nodes, exchanges, _):
+    async with exchanging("abc") as (nodes, exchanges, peers):
         for name, node in nodes.items():
             node.apply(b"one", b"two", runs=1)
             node.apply(b"wrong" if name == "b" else b"right", steps=7, runs=int(name == "b"))
@@ -90,6 +90,11 @@ async def test_the_one_that_differs_from_two_stops_and_says_where() -> None:
         for right in "ac":
             dispute = await eventually(lambda it=exchanges[right]: it.last_dispute)
             assert (dispute.decided, dispute.odd) == (True, ("b",))
+        link = peers["b"].link("a", Purpose.CHANNEL)
+        assert link is not None
+        link.close("it ended and was started again")
+        await eventually(lambda: exchanges["a"].last_dispute is None, "the verdict is forgotten")
+        assert exchanges["c"].last_dispute is not None
 
 
 async def test_what_differed_from_the_beginning_is_not_known_exactly() -> None:

@@ -170,11 +170,15 @@ def _seen_silent(bench: Bench, run_id: str) -> tuple[str, dict[str, Any], Why]:
         name = f"{run_id}-{number}"
         begin(bench, name, activity("bake", **retrying(2, 60_000)))
         task = bench.take("bake", queue=name, worker="frozen")
-        while (answer := bench.why_task(name, "bake")).causes == ["lease_held"]:
-            pass
+        answer = wait_for("something else is said", lambda at=name: _not_only_held(bench, at))
         if answer.causes == ["lease_held", "worker_silent"]:
             return name, task, answer
     raise AssertionError(f"no silence was seen; the last answer was {answer.document}")
+
+
+def _not_only_held(bench: Bench, name: str) -> Why | None:
+    answer = bench.why_task(name, "bake")
+    return None if answer.causes == ["lease_held"] else answer
 
 
 def test_a_retry_waits_for_its_time(bench: Bench, run_id: str) -> None:

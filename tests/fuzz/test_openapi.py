@@ -55,7 +55,7 @@ DEPENDS = {
     "PAYLOAD_TOO_LARGE",
 }
 # A schema counts characters, and does not know what was given out.
-UNSAID = ("bytes", "cursor is not one that a page gave out", "raft: ")
+UNSAID = ("bytes", "cursor is not one that a page gave out", "raft: ", "q goes with neither")
 # Calls about sessions are right, and this node asks nobody for a token: it has none.
 NO_SESSIONS = ("nothing ends", "asks nobody for a token")
 LATER = {"UNAVAILABLE", "MAYBE_APPLIED"}

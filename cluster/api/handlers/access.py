@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from raftflow.cluster.api.auth import Caller
 from raftflow.cluster.api.handlers.common import execute, new_request_id
-from raftflow.cluster.api.permissions import OPERATIONS
+from raftflow.cluster.api.permissions import KEPT, OPERATIONS
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.token_text import new_token, parsed
@@ -149,12 +149,11 @@ async def audit_log(node: NodeServices, wanted: AuditFilter) -> AuditPage:
 
 def _check_call(name: str) -> None:
     """An empty answer to a name that is none would read as "nobody did"."""
-    known = {call.lower(): call for call, each in OPERATIONS.items() if each.changes}
-    if name in known.values():
+    if name in KEPT:
         return
-    looks = OPERATIONS.get(name)
-    if looks is not None:
+    if name in OPERATIONS:
         raise ApiError("INVALID_FIELD", f"call: {name} changes nothing, and is not kept")
+    known = {call.lower(): call for call in KEPT}
     near = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=3)]
     hint = (
         f"; near it are {', '.join(near)}" if near else f"; there are {', '.join(known.values())}"

@@ -10,6 +10,7 @@ from raftflow.cluster.api.handlers import access
 from raftflow.cluster.api.handlers.common import new_request_id
 from raftflow.cluster.api.limits import DEFAULT_LIST_LIMIT, MAX_LIST_LIMIT, audit_cursor
 from raftflow.cluster.api.payloads import parse_time
+from raftflow.cluster.api.permissions import KEPT
 from raftflow.cluster.api.routes.request import (
     Answer,
     Request,
@@ -213,7 +214,7 @@ LIST_AUDIT = Route(
     query=Object(
         fields={
             "actor": OPTIONAL_ID,
-            "call": OPTIONAL_ID,
+            "call": {"type": "string", "enum": ["", *KEPT]},
             "namespace": OPTIONAL_ID,
             "target": OPTIONAL_ID,
             "outcome": OPTIONAL_ID,
