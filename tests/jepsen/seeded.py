@@ -83,8 +83,10 @@ def impatient_leases() -> None:
     """A step is offered to the next worker while the first holds it."""
     hold = leases.Leases.hold
 
-    def broken(self: Any, run: Any, sequence: int, token: str, duration_ms: int, now: int) -> None:
-        hold(self, run, sequence, token, duration_ms // 5, now)
+    def broken(
+        self: Any, run: Any, sequence: int, token: str, duration_ms: int, *rest: Any
+    ) -> None:
+        hold(self, run, sequence, token, duration_ms // 5, *rest)
 
     leases.Leases.hold = broken  # type: ignore[method-assign]
     lease._holds_yet = lambda *_: False  # type: ignore[assignment]

@@ -56,6 +56,8 @@ def verdict(directory: Path, bug: str, workload_name: str) -> Verdict:
             run.stopping.set()
             for client in clients:
                 client.join()
+            dead = [each for each in cluster.ids() if not cluster.alive(each)]
+            assert not dead, f"a bug that ends {dead} is another one: see their logs in {directory}"
             workload.final(run)
     finally:
         cluster.close()
