@@ -62,7 +62,8 @@ def _paused(facts: RunFacts, run: Run) -> Link:
         severity=Severity.PROBLEM,
         says=f"Somebody paused it{said}. Activities that are out go on; their results wait.",
         evidence={"reason": reason},
-        next=f"let it go on: {_unpause(facts, run)}",
+        next=f"let it go on, if its reason is over: {_unpause(facts, run)}; who paused it is in the"
+        " audit log (`raftflow audit list --call PauseWorkflow`)",
     )
 
 

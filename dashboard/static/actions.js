@@ -37,7 +37,10 @@ const ACTIONS = [
     label: "Unpause",
     when: (run) => run.status === "PAUSED" || run.status === "UNKNOWN",
     title: "Let this run go on?",
-    text: "A run that met a limit or could not be replayed comes to a stop again if nothing has changed.",
+    text: ({ error }) =>
+      error?.startsWith("paused")
+        ? `It is ${error}.`
+        : "A run that met a limit or could not be replayed comes to a stop again if nothing has changed.",
     action: "Unpause the run",
   },
   {
@@ -81,6 +84,13 @@ const ACTIONS = [
   },
 ];
 
+// What is done about a cause that `why` names.
+const CURES = new Map([
+  ["signal_awaited", ["signal", "Send the signal"]],
+  ["signal_other_name", ["signal", "Send the signal"]],
+  ["paused", ["unpause", "Let it go on"]],
+]);
+
 export class RunActions {
   // `view` is the run's: {api, tell, id, ns, run, refresh()}.
   constructor(view) {
@@ -119,6 +129,15 @@ export class RunActions {
     );
   }
 
+  // The button of what a cause asks for; null where it is not to be had.
+  offer(cause) {
+    const [verb, label] = CURES.get(cause) ?? [];
+    const action = ACTIONS.find((each) => each.verb === verb);
+    const { api, run } = this.view;
+    if (!action || !run || !api.may(action.call) || !applies(action, run)) return null;
+    return h("button", { type: "button", onclick: () => this.act(action) }, label);
+  }
+
   async act(action) {
     const { view } = this;
     // What whoever acts has before their eyes.
@@ -130,7 +149,8 @@ export class RunActions {
       if (changed) throw new Error(changed + (await this.byWhom(now, changed)));
       await this.send(action, { ...values, request_id: requestId });
     };
-    await ask({ ...action, fields: fieldsOf(action, seen), submit });
+    const text = typeof action.text === "function" ? action.text(seen) : action.text;
+    await ask({ ...action, subject: view.id, text, fields: fieldsOf(action, seen), submit });
   }
 
   async send(action, values) {

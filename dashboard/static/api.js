@@ -28,10 +28,12 @@ export class ApiError extends Error {
   }
 }
 
-// No node gave an answer; `problems` says why, node by node.
+// No node served it; `problems` says why, node by node. `answered`: one that is there could not, since
+// nobody leads or a majority is missing.
 export class Unreachable extends Error {
-  constructor(problems) {
-    super(`No node answers. ${problems.join("; ")}`);
+  constructor(problems, answered) {
+    const what = answered ? "The cluster cannot serve this now." : "No node answers.";
+    super(`${what} ${problems.join("; ")}`);
   }
 }
 
@@ -180,12 +182,14 @@ export class Api {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
     const search = given.length ? `?${new URLSearchParams(given)}` : "";
     const problems = [];
+    let answered = false;
     for (let tries = this.bases.length; tries > 0; tries -= 1) {
       const base = this.base;
       try {
         const limit = this.limit(method, base, timeout);
         const answer = await this.send(`${base}${path}${search}`, method, limit, body);
         if (answer.status !== 503) return await accepted(answer, read);
+        answered = true;
         problems.push(`${host(base)}: ${(await errorOf(answer)).message}`);
       } catch (error) {
         if (error instanceof ApiError) throw error;
@@ -194,7 +198,7 @@ export class Api {
       }
       this.leave(base);
     }
-    throw new Unreachable(problems);
+    throw new Unreachable(problems, answered);
   }
 
   send(url, method, signal, body) {

@@ -110,6 +110,7 @@ function askForToken() {
     text: "It is traded for a session of twelve hours, and kept nowhere.",
     fields: [{ name: "token", label: "Token", kind: "secret", required: true }],
     action: "Log in",
+    stays: true,
     submit: async ({ token }) => {
       await api.logIn(token.trim());
       await showWho();

@@ -6,10 +6,11 @@
 // or a line of text, with `choices` to take one from.
 
 import { Unreachable, requestId } from "./api.js";
-import { h, setText } from "./dom.js";
+import { bdi, h, setText } from "./dom.js";
 
 // `submit(values, requestId)`: when nobody answered, what is sent again unchanged is the same request.
-export function ask({ title, text, fields = [], action, danger = false, submit }) {
+// `subject`: what it is done to. A dialog belongs to its view and goes with it, unless it `stays`.
+export function ask({ title, subject, text, fields = [], action, danger, stays, submit }) {
   return new Promise((resolve) => {
     const error = h("p", { class: "error", role: "alert", hidden: true });
     const go = h("button", { type: "submit", class: danger ? "danger" : "primary" }, action);
@@ -17,6 +18,7 @@ export function ask({ title, text, fields = [], action, danger = false, submit }
       "form",
       {},
       h("h2", {}, title),
+      subject ? h("p", { class: "id" }, bdi(subject)) : null,
       text ? h("p", {}, text) : null,
       fields.map(control),
       error,
@@ -44,7 +46,7 @@ export function ask({ title, text, fields = [], action, danger = false, submit }
       }
     });
     dialog.addEventListener("close", () => resolve(done));
-    open(dialog);
+    open(dialog, { stays });
   });
 }
 
@@ -62,9 +64,14 @@ export function showing({ title, content, extra = [] }) {
   });
 }
 
-function open(dialog) {
-  // The focus goes back by itself to where it was.
-  dialog.addEventListener("close", () => dialog.remove());
+// The focus goes back by itself to where it was.
+export function open(dialog, { stays = false } = {}) {
+  const leave = () => dialog.close();
+  if (!stays) window.addEventListener("hashchange", leave);
+  dialog.addEventListener("close", () => {
+    window.removeEventListener("hashchange", leave);
+    dialog.remove();
+  });
   document.body.append(dialog);
   dialog.showModal();
 }

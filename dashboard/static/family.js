@@ -66,7 +66,7 @@ export class FamilyView {
       parent ? [parent] : [],
       (each) => each.run_id,
       (each) =>
-        h("span", {}, "Child of ", this.link(each), ` at step ${each.sequence}`, state(each)),
+        h("span", {}, "Child of ", this.link(each), ` at step ${each.sequence} `, state(each)),
     );
     this.parent.hidden = !parent;
     const links = chain.length > 1 ? chain : [];

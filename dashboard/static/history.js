@@ -63,7 +63,7 @@ export class HistoryView {
   draw() {
     const coming =
       this.length > this.events.length ? `, ${count(this.events.length)} of them read` : "";
-    setText(this.title, `History · ${count(this.length)} events${coming}`);
+    setText(this.title, `History · ${count(this.length)} ${this.length === 1 ? "event" : "events"}${coming}`);
     if (!this.element.open) return;
     const wanted = matcher(this.search.value);
     const matching = wanted

@@ -9,12 +9,14 @@ export function actionsOf(shell, node, cluster) {
   const member = node.member !== "removed";
   const votes = node.member === "voter" || node.member === undefined;
   const leads = node.id === cluster.leader;
+  const answers = node.connected !== false && node.reachable !== false;
   return [
     votes &&
       !leads &&
+      answers &&
       api.may("TransferLeadership") &&
       button("Make leader", () => transfer(shell, node.id)),
-    member && api.may("SnapshotNode") && button("Snapshot", () => snapshot(shell, node)),
+    member && answers && api.may("SnapshotNode") && button("Snapshot", () => snapshot(shell, node)),
     member && api.may("RemoveNode") && button("Remove", () => remove(shell, node, leads), "danger"),
   ].filter(Boolean);
 }

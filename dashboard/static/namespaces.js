@@ -1,5 +1,6 @@
 // Namespaces: how long each keeps closed runs, and how much may be started in it.
 
+import { OPEN } from "./actions.js";
 import { ask } from "./dialogs.js";
 import { button, count, duration, h, localTime, reconcile, table } from "./dom.js";
 import { link } from "./routes.js";
@@ -40,12 +41,23 @@ export class NamespacesView {
 
   async update() {
     const { namespaces } = await this.shell.api.get("/api/namespaces");
+    const bounded = namespaces.filter((each) => each.max_open_runs);
+    await Promise.all(bounded.map((each) => this.fill(each)));
     reconcile(
       this.rows,
       namespaces,
       ({ name }) => name,
       (each) => this.row(each),
     );
+  }
+
+  // How much of its bound is used.
+  async fill(namespace) {
+    if (!this.shell.api.may("CountWorkflows")) return;
+    const { by_status: runs } = await this.shell.api
+      .within(namespace.name)
+      .get("/api/workflow-counts");
+    namespace.open_runs = [...OPEN].reduce((sum, status) => sum + (runs[status] ?? 0), 0);
   }
 
   row(namespace) {
@@ -56,7 +68,7 @@ export class NamespacesView {
       {},
       h("td", {}, h("a", { class: "id", href: link("runs", [], { ns: name }) }, name)),
       h("td", {}, kept ? duration(kept) : "for ever"),
-      h("td", { class: "number" }, bound(namespace.max_open_runs)),
+      h("td", { class: "number" }, openRuns(namespace)),
       h("td", { class: "number" }, bound(namespace.starts_per_second)),
       h("td", { title: created }, created ? localTime(created) : "–"),
       h(
@@ -124,6 +136,13 @@ function inMs(text) {
 
 function pathOf(name) {
   return `/api/namespaces/${encodeURIComponent(name)}`;
+}
+
+// A bound that is reached is why a start is refused.
+function openRuns({ max_open_runs: most, open_runs: open }) {
+  if (!most || open === undefined) return bound(most);
+  const text = `${count(open)} of ${count(most)}`;
+  return h("span", { class: open >= most ? "bad" : undefined }, text);
 }
 
 function bound(number) {

@@ -13,7 +13,7 @@ import { link } from "./routes.js";
 import { runLink } from "./runs.js";
 import { timeline } from "./timeline.js";
 import { Weave } from "./weave.js";
-import { whyButton, WhyPanel } from "./why.js";
+import { offerWay, whyButton, WhyPanel } from "./why.js";
 
 // A closed run changes no more, but may be deleted.
 const CLOSED_MS = 10_000;
@@ -34,8 +34,14 @@ export class RunView {
     this.asking = new Pace();
     this.whyPace = new Pace(WHY_MS);
     this.mayAskWhy = this.api.may("WhyRun");
-    this.why = new WhyPanel(this.api, { kind: "run", workflow_id: id, run_id: runId });
     this.actions = new RunActions(this);
+    const subject = { kind: "run", workflow_id: id, run_id: runId };
+    this.why = new WhyPanel(
+      this.api,
+      subject,
+      (cause, about, asked) =>
+        (about === id && this.actions.offer(cause)) || offerWay(cause, about, asked),
+    );
     this.weave = new Weave(this);
     this.history = new HistoryView();
     this.family = new FamilyView(this.api, ns);
@@ -156,7 +162,12 @@ export class RunView {
       (wait) => this.pendingRow(wait),
     );
     this.pendingPart.hidden = !pending.length;
-    reconcile(this.signals, run.signals.map(keyed), (signal) => signal.key, signalRow);
+    reconcile(
+      this.signals,
+      run.signals.map((signal, at) => ({ ...keyed(signal, at), closed: Boolean(run.closed_at) })),
+      (signal) => signal.key,
+      (signal) => signalRow(signal, signal.closed),
+    );
     this.signalsPart.hidden = !run.signals.length;
     this.history.show(this.events, run.history_length);
   }
@@ -260,8 +271,9 @@ function plain(object) {
   return Object.keys(object ?? {}).length ? JSON.stringify(object) : "";
 }
 
-function signalRow(signal) {
-  const taken = signal.taken_by ? `step ${signal.taken_by}` : "nobody yet";
+function signalRow(signal, closed) {
+  const nobody = closed ? "nobody" : "nobody yet";
+  const taken = signal.taken_by ? `step ${signal.taken_by}` : nobody;
   return h(
     "tr",
     {},

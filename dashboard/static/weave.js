@@ -178,7 +178,7 @@ export class Weave {
     this.drawChips(picks);
     this.search.hidden = picks.length < 10;
     this.none.hidden = rows.length > 0;
-    setText(this.none, picks.length ? "No step like that at that time." : "No step yet.");
+    setText(this.none, picks.length ? "No step like that at that time." : this.context.run.closed_at ? "It had no steps." : "No step yet.");
     this.pager.hidden = this.matching.length <= ROWS;
     this.earlier.disabled = first === 0;
     this.later.disabled = first + ROWS >= this.matching.length;
@@ -211,7 +211,7 @@ export class Weave {
     style.setProperty("--two-units", `${width * 200}%`);
     style.setProperty("--even-at", `${shifted(first / 2, width * 2) * 100}%`);
     style.setProperty("--odd-at", `${shifted((first + 1) / 2, width * 2) * 100}%`);
-    setText(this.scale, `from thread to thread ${roundDuration(unit)}`);
+    setText(this.scale, `a thread each ${roundDuration(unit)}`);
   }
 
   drawOverview(shown) {

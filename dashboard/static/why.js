@@ -3,6 +3,7 @@
 // workflow_id, run_id, step}, {kind: "queue", name, namespace}, {kind: "node", id}, {kind: "log"},
 // {kind: "leader"}.
 
+import { open } from "./dialogs.js";
 import { bdi, count, h, localTime, reconcile, roundDuration, setText } from "./dom.js";
 import { link, parse } from "./routes.js";
 
@@ -20,9 +21,11 @@ export function whyQuery({ run_id: runId, step }) {
 }
 
 // The answer in place: update() asks again and changes what changed. `isProblem` says whether it will
-// not go on by itself.
+// not go on by itself. `offer(cause, id)` makes the button that takes the last step, about the run
+// `id`, where the page has one.
 export class WhyPanel {
-  constructor(api, subject) {
+  constructor(api, subject, offer = offerWay) {
+    this.offer = offer;
     this.api = subject.namespace === undefined ? api : api.within(subject.namespace);
     this.subject = subject;
     this.answer = h("p", { class: "answer", role: "status" }, "Asking…");
@@ -57,9 +60,13 @@ export class WhyPanel {
       () => new LinkRow().element,
       () => "",
     );
+    let about = subject?.workflow_id;
     links.forEach((each, at) => {
+      const last = at === links.length - 1;
+      about = each.evidence?.child ?? each.evidence?.workflow_id ?? about;
       const evidence = beyond(each.evidence, subject);
-      this.chain.children[at].show({ ...each, evidence }, at === links.length - 1);
+      const offered = last ? this.offer(each.cause, about, subject?.workflow_id) : null;
+      this.chain.children[at].show({ ...each, evidence, offered }, last);
     });
     const time = localTime(new Date().toISOString());
     setText(this.seen, `as ${node} saw it at ${time}, entry ${count(index)}`);
@@ -95,8 +102,24 @@ class LinkRow {
     setText(this.says, found.says);
     setText(this.cause, found.cause);
     reconcile(this.evidence, facts(found.evidence), (fact) => fact.name, factElement);
-    reconcile(this.next, found.next ? [found.next] : [], (text) => text, nextElement);
+    reconcile(
+      this.next,
+      found.next ? [found.next] : [],
+      (text) => `${text} ${found.offered?.textContent}`,
+      (text) => nextElement(text, found.offered),
+    );
   }
+}
+
+// The view of this page where the step is taken.
+export function offerWay(cause, about, asked) {
+  if (cause === "quota_exceeded") return way("Quotas of namespaces", link("namespaces"));
+  if (!about || about === asked) return null;
+  return way(["Go to ", bdi(about)], link("run", [about], pageQuery()));
+}
+
+function way(text, href) {
+  return h("a", { class: "button", href }, text);
 }
 
 // The evidence as names and texts; nothing is left out but what is empty. A list of facts that have
@@ -113,7 +136,7 @@ export function facts(evidence) {
 
 // Where the page tells more of it.
 function whereabouts(name, value) {
-  if (name === "child") return link("run", [value], pageQuery());
+  if (name === "child" || name === "workflow_id") return link("run", [value], pageQuery());
   if (name === "queue") return link("queues", [], { q: value });
   return undefined;
 }
@@ -147,6 +170,7 @@ function factTexts(name, value) {
 function factText(name, value) {
   if (typeof value === "number") {
     if (name.endsWith("_ms")) return roundDuration(value) || `${value} ms`;
+    if (name === "max_attempts" && value === 0) return "no limit";
     return count(value) + (name.endsWith("_bytes") ? " bytes" : "");
   }
   if (typeof value === "string") return INSTANT.test(value) ? localTime(value) : value;
@@ -162,15 +186,15 @@ function factElement({ name, texts, href }) {
 }
 
 // The next step; what stands in backquotes is to be typed, and can be taken along.
-function nextElement(text) {
+function nextElement(text, offered) {
   const parts = text.split("`").map((part, index) => (index % 2 ? command(part) : part));
-  return h("p", {}, h("span", { class: "next-word" }, "Next"), " ", parts);
+  return h("p", {}, h("span", { class: "next-word" }, "Next"), " ", parts, " ", offered);
 }
 
 function command(text) {
   const code = h("code", { class: "command" }, text);
-  // Browsers have a clipboard for pages of a secure origin alone.
-  if (!navigator.clipboard) return code;
+  // Browsers have a clipboard for pages of a secure origin alone; a part of a line is no command.
+  if (!navigator.clipboard || !text.startsWith("raftflow ")) return code;
   const copy = h("button", { type: "button", class: "link", "aria-label": `copy ${text}` }, "copy");
   copy.addEventListener("click", async () => {
     await navigator.clipboard.writeText(text);
@@ -200,15 +224,7 @@ export async function openWhy(api, subject, about) {
   const body = h("div", { class: "shown" }, title, panel.element, h("footer", {}, close));
   const dialog = h("dialog", { class: "why-dialog", "aria-label": `Why? ${about}` }, body);
   close.addEventListener("click", () => dialog.close());
-  // Another view, another question.
-  const leave = () => dialog.close();
-  window.addEventListener("hashchange", leave);
-  dialog.addEventListener("close", () => {
-    window.removeEventListener("hashchange", leave);
-    dialog.remove();
-  });
-  document.body.append(dialog);
-  dialog.showModal();
+  open(dialog);
   close.focus();
   while (dialog.open) {
     await panel.update();

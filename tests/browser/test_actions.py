@@ -224,7 +224,7 @@ def test_namespaces(visit: Visit, site: Site) -> None:
     dialog = admin.dialog(re.compile("shop"))
     dialog.get_by_label("Open runs at most").fill("2")
     dialog.get_by_role("button", name="Change").click()
-    admin.until("the bound is shown", lambda: "2" in row.get_by_role("cell").nth(2).inner_text())
+    row.get_by_text("0 of 2").wait_for()
     (shop,) = [
         each for each in site.call("GET", "/api/namespaces")["namespaces"] if each["name"] == "shop"
     ]
@@ -275,3 +275,32 @@ def test_the_audit_log_tells_and_is_exported(visit: Visit, site: Site, tmp_path:
     saving.value.save_as(target)
     (entry,) = [json.loads(line) for line in target.read_text().splitlines()]
     assert (entry["call"], entry["target"]) == ("CreateNamespace", "audited")
+
+
+def test_why_leads_to_where_its_step_is_taken(visit: Visit, site: Site) -> None:
+    site.start("led-1", "Delivery", input="led-1")
+    site.wait("led-1-1", "WAITING")
+    user = visit("user")
+    user.open("#/run/led-1/")
+    why = user.page.get_by_role("region", name="Why?")
+    why.get_by_role("link", name=re.compile("^Go to led-1-")).click()
+    user.page.get_by_role("heading", name=re.compile("^led-1-")).wait_for()
+    why.get_by_role("button", name="Send the signal").click()
+    dialog = user.dialog("Send a signal")
+    assert "led-1-" in dialog.inner_text(), "what it is done to is said"
+    assert dialog.get_by_label("Name").input_value() == "delivered"
+    dialog.get_by_role("button", name="Send").click()
+    dialog.wait_for(state="detached")
+    user.sees("COMPLETED")
+
+
+def test_a_dialog_goes_with_its_view(visit: Visit, site: Site) -> None:
+    site.start("gone-1", "Waiting")
+    user = visit("user")
+    user.open("#/run/gone-1/")
+    user.press_button("Terminate")
+    dialog = user.dialog("Terminate this run?")
+    user.open("#/runs")
+    dialog.wait_for(state="detached")
+    user.page.get_by_role("heading", name="Runs").wait_for()
+    assert site.describe("gone-1")["status"] == "WAITING"
