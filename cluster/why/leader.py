@@ -178,11 +178,15 @@ def _no_quorum(members: Members, present: Sequence[Member]) -> tuple[Link, ...]:
     missing = [each for each in members.voters if each not in present]
     reasons = {each.id: _why_missing(members, each) for each in missing}
     have = names(each.id for each in present) or "nobody"
+    lack = members.majority - len(present)
+    enough = (
+        f"; {lack} of them {'is' if lack == 1 else 'are'} enough" if lack < len(missing) else ""
+    )
     seen = Link(
         cause=Cause.NO_QUORUM,
         severity=Severity.PROBLEM,
         says=f"Of {count(len(members.voters), 'voter')} only {have} can vote, and"
-        f" {members.majority} must: {names(each.id for each in missing)} cannot.",
+        f" {members.majority} must: {names(each.id for each in missing)} cannot{enough}.",
         evidence={
             "voters": tuple(each.id for each in members.voters),
             "majority": members.majority,
@@ -226,7 +230,6 @@ def _missing(members: Members, node: Member, reason: Link) -> Mapping[str, Fact]
         "node": node.id,
         "address": node.raft,
         "cause": reason.cause.value,
-        "says": reason.says,
         "next": reason.next,
         "since": None if since is None else Moment(members.ago(since)),
     }

@@ -3,6 +3,7 @@
 import { bdi, count, duration, h, localTime, pill, reconcile, setText } from "./dom.js";
 import { Pace } from "./pace.js";
 import { link } from "./routes.js";
+import { whyButton } from "./why.js";
 
 const PAGE_SIZE = 50;
 const SEARCH_PAUSE_MS = 250;
@@ -38,6 +39,7 @@ export class RunsView {
     this.body = h("tbody");
     this.body.addEventListener("keydown", walkRows);
     this.note = h("p", { class: "quiet", role: "status" });
+    this.absent = h("p");
     this.newest = h("button", { type: "button", onclick: () => this.turn("") }, "Newest");
     this.newer = h("button", { type: "button", onclick: () => this.back() }, "Newer");
     this.older = h("button", { type: "button", onclick: () => this.forth() }, "Older");
@@ -65,7 +67,7 @@ export class RunsView {
           this.body,
         ),
       ),
-      h("footer", { class: "pager" }, this.note, this.newest, this.newer, this.older),
+      h("footer", { class: "pager" }, this.note, this.absent, this.newest, this.newer, this.older),
     );
     this.navigate({ query });
   }
@@ -180,6 +182,7 @@ export class RunsView {
     this.shell.types = [...new Set(page.workflows.map((run) => run.workflow_type))].sort();
     this.nextCursor = page.next_cursor;
     setText(this.note, this.pageNote(page));
+    this.askOfAbsent(page.workflows.length || page.next_cursor ? "" : filter.q);
     this.newest.disabled = this.newer.disabled = !filter.cursor;
     this.older.disabled = !page.next_cursor;
   }
@@ -285,6 +288,17 @@ export class RunsView {
       },
     );
     this.attributes.hidden = !wanted.length;
+  }
+
+  // A run that is not there may have been refused, or be in another namespace.
+  askOfAbsent(id) {
+    const { api } = this.shell;
+    reconcile(
+      this.absent,
+      id && api.may("WhyRun") ? [id] : [],
+      (wanted) => wanted,
+      (wanted) => whyButton(api, { kind: "run", workflow_id: wanted }, `no run ${wanted}`),
+    );
   }
 
   pageNote({ workflows, total, exact, next_cursor: next }) {

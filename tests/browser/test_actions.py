@@ -304,3 +304,12 @@ def test_a_dialog_goes_with_its_view(visit: Visit, site: Site) -> None:
     dialog.wait_for(state="detached")
     user.page.get_by_role("heading", name="Runs").wait_for()
     assert site.describe("gone-1")["status"] == "WAITING"
+
+
+def test_why_a_run_is_not_there(visit: Visit) -> None:
+    user = visit("user")
+    user.open("#/runs")
+    user.page.get_by_label("Search id or type").fill("nobody-1")
+    user.page.get_by_role("button", name="why? no run nobody-1").click()
+    dialog = user.dialog("Why? no run nobody-1")
+    dialog.get_by_text("no_such_run").wait_for()

@@ -67,7 +67,10 @@ def test_no_majority_is_there() -> None:
     chain = links_of_leader(picture.facts)
     assert causes(chain) == [Cause.NO_LEADER, Cause.NO_QUORUM, Cause.PROCESS_DOWN]
     assert chain[0].evidence["since"] == Moment(NOW_MS - 8_000)
-    assert chain[1].says == "Of 3 voters only n1 can vote, and 2 must: n2 and n3 cannot."
+    assert (
+        chain[1].says
+        == "Of 3 voters only n1 can vote, and 2 must: n2 and n3 cannot; 1 of them is enough."
+    )
     missing = {each["node"]: each for each in chain[1].evidence["missing"]}
     assert missing["n2"]["cause"] == "link_down"
     assert missing["n3"]["cause"] == "process_down"
