@@ -27,7 +27,8 @@ const GROUPS = {
     up: (node) => [age(node.uptime_seconds)],
     version: (node) => [node.version || "–"],
     level: (node) => [count(node.feature_level)],
-    address: (node) => [node.http || "–"],
+    HTTP: (node) => [node.http || "–"],
+    Raft: (node) => [node.raft || "–"],
   },
 };
 
