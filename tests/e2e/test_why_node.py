@@ -161,32 +161,7 @@ def test_a_leader_that_was_just_elected_since_the_last_one_died(cluster: Loopbac
     well(cluster, before, seen_by=asked)
 
 
-# ---- slow disks, late loops, wrong clocks -------------------------------------------------------
-
-
-def test_a_slow_disk_of_a_follower_and_then_of_all(cluster: Loopback) -> None:
-    leader, (node, other) = leader_and_followers(cluster)
-    with Writers(cluster, leader):
-        cluster.controls[node].set("slow_us", 400_000)
-        answer = wait_for(
-            "its disk is named",
-            lambda: by_last(ask(cluster, other, f"node/{node}"), "slow_fsync"),
-        )
-        assert answer["links"][-1]["evidence"]["node"] == node
-        assert answer["links"][-1]["evidence"]["fsync_p99_ms"] >= 400
-        for each in (leader, other):
-            cluster.controls[each].set("slow_us", 700_000)
-        pressed = wait_for(
-            "entries wait for their majority",
-            lambda: by_first(ask(cluster, other, "log"), "back_pressure", last="slow_fsync"),
-        )
-        evidence = pressed["links"][0]["evidence"]
-        assert evidence["leader"] == cluster.leader()
-        assert evidence["oldest_entry_ms"] > 500
-    for each in cluster.ids():
-        cluster.controls[each].set("slow_us", 0)
-    for each in cluster.ids():
-        well(cluster, each)
+# ---- late loops, wrong clocks -------------------------------------------------------------------
 
 
 def test_a_clock_that_is_off(cluster: Loopback) -> None:
@@ -387,3 +362,31 @@ def test_a_node_that_comes_with_an_old_copy(cluster: Loopback, tmp_path: Path) -
     cluster.start(node)
     wait_for("it votes again", lambda: row(cluster, leader, node)["member"] == "voter")
     well(cluster, node, seen_by=leader)
+
+
+# ---- slow disks: last, since calls that found no room are told of for a minute -------------------
+
+
+def test_a_slow_disk_of_a_follower_and_then_of_all(cluster: Loopback) -> None:
+    leader, (node, other) = leader_and_followers(cluster)
+    with Writers(cluster, leader):
+        cluster.controls[node].set("slow_us", 400_000)
+        answer = wait_for(
+            "its disk is named",
+            lambda: by_last(ask(cluster, other, f"node/{node}"), "slow_fsync"),
+        )
+        assert answer["links"][-1]["evidence"]["node"] == node
+        assert answer["links"][-1]["evidence"]["fsync_p99_ms"] >= 400
+        for each in (leader, other):
+            cluster.controls[each].set("slow_us", 700_000)
+        pressed = wait_for(
+            "entries wait for their majority",
+            lambda: by_first(ask(cluster, other, "log"), "back_pressure", last="slow_fsync"),
+        )
+        evidence = pressed["links"][0]["evidence"]
+        assert evidence["leader"] == cluster.leader()
+        assert evidence["oldest_entry_ms"] > 500
+    for each in cluster.ids():
+        cluster.controls[each].set("slow_us", 0)
+    for each in cluster.ids():
+        well(cluster, each)
