@@ -72,6 +72,8 @@ class Members:
 
     async def _carry(self, request: Request) -> int:
         deadline = asyncio.get_running_loop().time() + WAIT_S
+        # Who never belonged to it was not removed by an attempt of ours.
+        was_member = self._consensus.configuration.find(request.id) is not None
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -80,7 +82,7 @@ class Members:
                 # It may have been proposed, here or at the leader.
                 raise self._unavailable(replace(request, again=True)) from None
             except _Unsettled:
-                request = replace(request, again=True)
+                request = replace(request, again=bool(request.raft) or was_member)
                 continue
             if index is not None:
                 return index

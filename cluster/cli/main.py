@@ -13,7 +13,7 @@ from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.completion import completion
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
-from raftflow.cluster.cli.errors import EXIT_USAGE, CommandError, ServerError
+from raftflow.cluster.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, ServerError
 from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
@@ -71,6 +71,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not of UTF-8
     try:
+        _check_words(sys.argv[1:])
         status = cli.main(standalone_mode=False, prog_name="raftflow")
     except click.ClickException as error:
         said = io.StringIO()
@@ -90,7 +91,19 @@ def main() -> None:
         # The reader of our output (head, less) has seen enough.
         sys.stderr.close()
         status = 0
+    except OSError as error:  # a disk that is full, behind our output, too
+        _show(CommandError(": ".join(filter(None, (error.filename, error.strerror))) or str(error)))
+        status = EXIT_FAILED
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _check_words(words: list[str]) -> None:
+    """The shell passes on any bytes; names and texts are Unicode."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{word!a} is not UTF-8") from None
 
 
 def _show(error: Exception) -> None:

@@ -217,10 +217,15 @@ def _checks(wanted: RunFilter) -> list[tuple[str, str, tuple[Any, ...]]]:
         checks.append(("queue", "runs.task_queue = ?", (wanted.task_queue,)))
     checks += [(_label(each), _HAS_ATTRIBUTE, each) for each in wanted.attributes]
     if wanted.query:
-        # Only ASCII letters are alike in both cases here; the text index knows all.
+        # Only ASCII letters are alike in both cases, to SQLite; the text index knows all.
         term = "(instr(lower(runs.workflow_id), ?) OR instr(lower(runs.workflow_type), ?))"
-        checks.append(("q", term, (wanted.query.lower(),) * 2))
+        checks.append(("q", term, (_ascii_lower(wanted.query),) * 2))
     return checks
+
+
+def _ascii_lower(text: str) -> str:
+    """As `lower()` of SQLite does."""
+    return "".join(each.lower() if each.isascii() else each for each in text)
 
 
 def _label(attribute: Attribute) -> str:

@@ -9,7 +9,7 @@ from raftflow.cluster.why.outcome import links_of_engine, refused_result
 from raftflow.cluster.why.polling import Wait, links_of_wait
 from raftflow.cluster.why.refused import link_of_refused
 from raftflow.cluster.why.steps import described, of_step
-from raftflow.cluster.why.words import at, count, quoted, shortened, span
+from raftflow.cluster.why.words import at, command, count, quoted, shortened, span
 from raftflow.cluster.work_facts import ACTIVITY, WORKFLOW
 from raftflow.engine.decide.lease import LEASE_EXPIRED_ERROR, LEASE_EXPIRED_TYPE
 from raftflow.engine.state import Task, TaskState
@@ -119,7 +119,11 @@ def _leased(facts: TaskFacts) -> tuple[Link, ...]:
     turned_away = refused_result(facts.run, facts.step, facts.refused)
     if turned_away is not None and turned_away.last_ms >= task.leased_ms:
         return (held, link_of_refused(turned_away, now_ms))
-    return (held, _silent(facts, worker, silent_ms, ends_ms)) if is_silent else (held,)
+    if not is_silent:
+        return (held,)
+    silent = _silent(facts, worker, silent_ms, ends_ms)
+    away = facts.work.missing.get(task.node)
+    return (held, silent) if away is None else (held, silent, _behind(task.node, worker, away))
 
 
 def _tries(facts: TaskFacts) -> str:
@@ -160,6 +164,17 @@ def _silent(facts: TaskFacts, worker: str, silent_ms: int, ends_ms: int) -> Link
         },
         next=f"look at worker {worker} (is it alive, what does it do?) and start it again; or wait"
         f" until {at(ends_ms, facts.now_ms)}",
+    )
+
+
+def _behind(node: str, worker: str, why: str) -> Link:
+    return Link(
+        cause=Cause.NODE_UNREACHABLE,
+        severity=Severity.PROBLEM,
+        says=f"{node}, from which it took the task, does not answer ({why}): worker {worker} may be"
+        " at work, and be heard again with that node or another one.",
+        evidence={"node": node, "detail": why},
+        next=f"see why: {command('why node', node)}",
     )
 
 

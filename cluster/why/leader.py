@@ -30,11 +30,17 @@ def links_of_leader(facts: ClusterFacts) -> tuple[Link, ...]:
     if facts.leader is None:
         return _leaderless(members)
     changes = _changes(members)
-    if len([each for each in changes if each[0] <= OFTEN_MS]) >= OFTEN:
-        return _restless(members, changes)
+    # What somebody asked for is no sign of trouble.
+    recent = [each for each in changes if each[0] <= OFTEN_MS and not _was_asked_for(each[2])]
+    if len(recent) >= OFTEN:
+        return _restless(members, recent)
     if changes and changes[-1][0] <= RECENT_MS:
         return _elected(members, *changes[-1])
     return (_leads(members, changes),)
+
+
+def _was_asked_for(reason: str) -> bool:
+    return reason.startswith("transfer")
 
 
 # ---- somebody leads ----------------------------------------------------------------------------
@@ -112,9 +118,8 @@ def _leader_before(members: Members, election: Mapping[str, Any]) -> str | None:
 
 
 def _restless(
-    members: Members, changes: Sequence[tuple[int, Mapping[str, Any], str]]
+    members: Members, recent: Sequence[tuple[int, Mapping[str, Any], str]]
 ) -> tuple[Link, ...]:
-    recent = [each for each in changes if each[0] <= OFTEN_MS]
     leaders = sorted({str(election["leader"]) for _, election, _ in recent})
     seen = Link(
         cause=Cause.ELECTIONS_FREQUENT,
@@ -136,6 +141,9 @@ def _restless(
         next="see what stops or delays the nodes that led: disk (`workflowd_raft_fsync_seconds`),"
         " processor (`workflowd_loop_lag_seconds`), network",
     )
+    for name in leaders:
+        if name in members.by_id and is_away(members, name):
+            return (seen, reason_of_away(members, name))
     for name in leaders:
         if name in members.by_id and (found := links_of_machine(members, members[name])):
             return (seen, found[0])

@@ -110,7 +110,8 @@ def _nothing_queued(facts: QueueFacts, pollers: list[Poller]) -> Link:
             f" {count(leases, 'task is', 'tasks are')} out with workers.",
             evidence={**_place(facts, pollers), "queued": 0, "leases": leases},
         )
-    known = sorted({each.queue for each in facts.around.pollers} | _queues_with_tasks(facts))
+    polled = {each.queue for each in facts.around.pollers if each.namespace == facts.namespace}
+    known = sorted(polled | _queues_with_tasks(facts))
     others = f" Known are {names(map(quoted, known))}." if known else ""
     return Link(
         cause=Cause.NO_SUCH_QUEUE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from raftflow.cluster.why.attempt import links_of_task
 from raftflow.cluster.why.causes import Cause
@@ -47,10 +48,10 @@ def links_of_run(facts: RunFacts) -> tuple[Link, ...]:
     if not run.open:
         return links_of_end(facts, run, links_of_run)
     if run.status in (RunStatus.PAUSED, RunStatus.UNKNOWN):
-        return links_of_standing(facts, run)
+        return (*links_of_standing(facts, run), *links_without_leader(facts.leaderless))
     seen = _waits(facts, run)
-    if facts.leaderless is not None:
-        return (seen, *links_without_leader(facts.leaderless))
+    if without := links_without_leader(facts.leaderless):
+        return (seen, *without)
     return (seen, *links_of_wait_for(facts)) if chosen_wait(run) is not None else (seen, _lost(run))
 
 
@@ -90,6 +91,9 @@ def links_of_wait_for(facts: RunFacts) -> tuple[Link, ...]:
     return ()
 
 
+_LOOK = "see whether the id is right: `raftflow workflow list --query PART`"
+
+
 # ---- it is not there ----------------------------------------------------------------------------
 
 
@@ -112,7 +116,7 @@ def _missing(facts: RunFacts) -> tuple[Link, ...]:
             ),
         )
     run = f" has no run {quoted(facts.run_id)}" if facts.run_id else " does not exist"
-    start = newest(facts.refused, "StartWorkflow")
+    start = None if facts.run_id else newest(facts.refused, "StartWorkflow")
     absent = Link(
         cause=Cause.NO_SUCH_RUN,
         severity=Severity.PROBLEM,
@@ -120,14 +124,18 @@ def _missing(facts: RunFacts) -> tuple[Link, ...]:
         evidence=evidence,
         next=""
         if facts.elsewhere or start
-        else "see whether the id is right: `raftflow workflow list --query PART`. It may also have"
-        " been deleted, or never been started",
+        else f"{_LOOK}. It may also have been deleted, or never been started",
     )
-    if facts.leaderless is not None:
-        return (absent, *links_without_leader(facts.leaderless))
+    if without := links_without_leader(facts.leaderless):
+        return (absent, *without)
     if facts.elsewhere:
         return (absent, _elsewhere(facts))
-    return (absent,) if start is None else (absent, link_of_refused(start, facts.now_ms))
+    if start is None:
+        return (absent,)
+    refusal = link_of_refused(start, facts.now_ms)
+    if not start.target:  # refused before anybody read of which id it was
+        refusal = replace(refusal, next=f"{refusal.next}. If it was not this one: {_LOOK}")
+    return (absent, refusal)
 
 
 def _elsewhere(facts: RunFacts) -> Link:
@@ -234,7 +242,8 @@ def _signal(facts: RunFacts, run: Run, step: Step) -> tuple[Link, ...]:
         },
         next="" if others else f"send it: {send}",
     )
-    refusal = newest(facts.refused, "SignalWorkflow")
+    about = [each for each in facts.refused if each.step in ("", step.signal_name)]
+    refusal = newest(about, "SignalWorkflow")
     if others:
         return (waits, _other_names(step, others, send))
     if refusal is None or refusal.last_ms < run.started_ms:  # that was another run of the id

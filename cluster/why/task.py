@@ -11,7 +11,7 @@ from raftflow.cluster.why.outcome import link_of_result, links_of_failure
 from raftflow.cluster.why.run import links_of_run, links_of_wait_for
 from raftflow.cluster.why.steps import described, of_step
 from raftflow.cluster.why.words import command, names, quoted
-from raftflow.engine.state import Run, Step, StepStatus, TaskState
+from raftflow.engine.state import Run, RunStatus, Step, StepStatus, TaskState
 
 # What stands for the run's own task where a step is asked for.
 WORKFLOW_TASK = ("0", "workflow-task")
@@ -24,6 +24,8 @@ def links_of_step(facts: RunFacts, asked: str) -> tuple[Link, ...]:
     if run is None:
         return links_of_run(facts)
     if step is None:
+        if asked in WORKFLOW_TASK and run.status in (RunStatus.PAUSED, RunStatus.UNKNOWN):
+            return links_of_run(facts)
         if asked not in WORKFLOW_TASK or run.decision.state is TaskState.NONE or not run.open:
             return (_no_such_step(run, asked),)
     elif step.status is StepStatus.FAILED:
@@ -39,7 +41,8 @@ def links_of_step(facts: RunFacts, asked: str) -> tuple[Link, ...]:
     elif step.arrived:
         return (_arrived(step, run),)
     links = links_of_wait_for(facts)
-    return (links[0], *links_without_leader(facts.leaderless)) if facts.leaderless else links
+    without = links_without_leader(facts.leaderless)
+    return (links[0], *without) if without else links
 
 
 def asked_step(run: Run, asked: str) -> Step | None:

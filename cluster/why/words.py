@@ -11,6 +11,7 @@ from raftflow.engine.ids import DEFAULT_NAMESPACE
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _FEW = 5
 _SHOWN_CHARACTERS = 200
+_BACKQUOTE = r"\x60"
 
 
 def span(ms: int) -> str:
@@ -51,16 +52,21 @@ def names(given: Iterable[str], most: int = _FEW) -> str:
 
 
 def quoted(text: str) -> str:
-    """What people chose, so that a sentence cannot be mistaken for it."""
-    return f"'{shortened(text)}'"
+    """What people chose, so that a sentence cannot be mistaken for it, and no part of it for a
+    command: those stand in backquotes."""
+    return f"'{_on_one_line(text).replace('`', _BACKQUOTE)}'"
 
 
 def shortened(text: str) -> str:
-    """A text of somebody else's on one line, in which nothing steers how it is shown."""
+    """A sentence of somebody else's on one line, in which nothing steers how it is shown."""
+    return _on_one_line(text).rstrip(".")
+
+
+def _on_one_line(text: str) -> str:
     shown = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown
-    ).rstrip(".")
+    )
 
 
 def command(
@@ -79,4 +85,13 @@ def command(
         more += ["--run-id", run_id]
     like_options = any(each.startswith("-") for each in given)
     words = [*more, "--", *given] if like_options else [*given, *more]
-    return f"`{shlex.join(['raftflow', *verb.split(), *words])}`"
+    return f"`{' '.join(map(_pasted, ['raftflow', *verb.split(), *words]))}`"
+
+
+def _pasted(word: str) -> str:
+    """A backquote would end the command for whoever reads it out of a sentence: bash, zsh and fish
+    know another way to write it."""
+    if "`" not in word:
+        return shlex.quote(word)
+    parts = [shlex.quote(part) if part else "" for part in word.split("`")]
+    return "\"$(printf '\\140')\"".join(parts)

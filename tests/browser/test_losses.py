@@ -12,8 +12,8 @@ from site_nodes import IDS, Site
 
 pytestmark = pytest.mark.cluster
 
-# A browser says in its console that nobody answers at an address; and one that has just started does
-# not know yet whose pages may ask it.
+# A browser says in its console that nobody answers at an address; and a node that has just started
+# does not know yet whose pages may ask it.
 GONE = (r"net::ERR_", r"status of 50[023]", r"blocked by CORS policy")
 # From the loss to the news on the screen: what the page promises, so it is asserted.
 WITHIN_S = 3.0

@@ -184,6 +184,21 @@ async def test_an_answer_that_is_lost_is_asked_for_again() -> None:
     assert world.calls == 2
 
 
+async def test_who_never_belonged_was_not_removed_by_a_call_that_got_lost() -> None:
+    world = World()
+    node = nodes_of(world)["n2"]
+    at_leader, lost = world.handlers["n1"], [PeerUnavailable("n1", sent=True)]
+
+    async def deaf_at_first(peer: str, payload: bytes) -> bytes:
+        if lost:
+            raise lost.pop()
+        return await at_leader(peer, payload)
+
+    world.handlers["n1"] = deaf_at_first
+    with pytest.raises(MembershipRefused, match="n9 is no member"):
+        await node.remove("n9")
+
+
 async def test_a_leader_of_an_earlier_release_is_named() -> None:
     world = World()
     node = nodes_of(world)["n2"]

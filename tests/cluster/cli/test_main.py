@@ -117,3 +117,30 @@ def test_the_guide_has_every_command() -> None:
         for name in re.findall(r"`([^`]+)`", row.split("|")[1] if "|" in row else "")
     ]
     assert sorted(named) == sorted(leaves(cli)), "docs/cli.md: bring its table in line"
+
+
+@pytest.mark.parametrize(
+    "words", [("workflow", "show"), ("why", "run"), ("audit", "list", "--target")]
+)
+def test_bytes_that_are_no_text_are_refused(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "raftflow.cluster.cli.main", *words, b"\xff\xfe"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, "is not UTF-8" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_disk_that_is_full_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "raftflow.cluster.cli.main", "completion", "bash"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -138,3 +139,12 @@ def test_an_answer_that_was_refused(refusal: str, cause: str, task: Task) -> Non
 def test_a_pause_of_which_an_old_release_did_not_note_the_reason() -> None:
     links = links_of_task(task_facts(run(decision=pausing(500)), None))
     assert causes(links) == ["decision_refused"]
+
+
+def test_a_worker_is_not_to_blame_for_its_node() -> None:
+    held = step(task=leased(ago_ms=20_000))
+    facts = task_facts(run(held), held)
+    work = replace(facts.work, missing={held.task.node: "no answer within 500 ms"})
+    links = links_of_task(replace(facts, work=work))
+    assert causes(links) == ["lease_held", "worker_silent", "node_unreachable"]
+    assert f"raftflow why node {held.task.node}" in links[-1].next

@@ -53,6 +53,15 @@ def test_too_many_elections() -> None:
     assert "among n1 and n2; last: no word" in chain[0].says
 
 
+def test_transfers_are_no_trouble() -> None:
+    picture = Picture()
+    for number in range(6):
+        picture.elected(
+            f"n{1 + number % 2}", ago_ms=400_000 - number * 9_000, reason="transfer from n1"
+        )
+    assert causes(links_of_leader(picture.facts)) == [Cause.LEADER_KNOWN]
+
+
 def leaderless() -> Picture:
     picture = Picture(leader=None)
     picture.elected("n2", ago_ms=600_000, term=2)

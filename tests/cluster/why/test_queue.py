@@ -73,3 +73,9 @@ def test_of_two_answers_the_newer_counts() -> None:
         facts(work=work(poller(), queues=[backlog(2)]), waiting={"activity": {}})
     )
     assert link.cause == "queue_empty"
+
+
+def test_queues_of_another_namespace_are_not_told() -> None:
+    around = work(poller(queue="theirs", namespace="shop"), poller(queue="ours"))
+    (link,) = links_of_queue(facts(around=around))
+    assert link.evidence["queues"] == ("ours",)

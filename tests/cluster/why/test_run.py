@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from why_facts import Picture
 from why_run_facts import (
     LEADERLESS,
     NOW_MS,
@@ -23,6 +25,7 @@ from raftflow.cluster.why.run import WORKFLOW_TASK, chosen_wait, links_of_run
 from raftflow.engine.commands import ParentClosePolicy
 from raftflow.engine.state import (
     Run,
+    RunStatus,
     Signal,
     StartChild,
     Step,
@@ -176,3 +179,32 @@ def test_a_run_that_nothing_would_wake() -> None:
     links = links_of_run(run_facts(run()))
     assert causes(links) == ["run_waits", "broken"]
     assert "waits for nothing" in links[0].says
+
+
+def test_a_paused_run_cannot_go_on_without_a_leader() -> None:
+    still = run(status=RunStatus.PAUSED, suspended_reason="paused: stock-taking")
+    links = links_of_run(run_facts(still, leaderless=LEADERLESS))
+    assert causes(links)[:3] == ["suspended", "paused", "no_leader"]
+
+
+def test_a_node_that_knows_its_leader_and_is_well_says_what_it_knows() -> None:
+    waiting = run(signal())
+    busy = Picture().facts
+    links = links_of_run(run_facts(waiting, step=waiting.steps[0], leaderless=busy))
+    assert causes(links) == ["run_waits", "signal_awaited"]
+
+
+def test_another_refusal_is_not_the_cause() -> None:
+    """Of a run that was asked for by its run id; of a signal with another name; and of a start that
+    nobody read it is not sure."""
+    start = refused("StartWorkflow", "OVERLOADED")
+    assert causes(links_of_run(run_facts(None, run_id="r9", refused=(start,)))) == ["no_such_run"]
+    unread = replace(start, target="")
+    assert (
+        "If it was not this one: see" in links_of_run(run_facts(None, refused=(unread,)))[-1].next
+    )
+    waiting = run(signal())
+    for name, chain in (("other", []), (waiting.steps[0].signal_name, ["back_pressure"])):
+        call = refused("SignalWorkflow", "OVERLOADED", step=name)
+        links = links_of_run(run_facts(waiting, step=waiting.steps[0], refused=(call,)))
+        assert causes(links) == ["run_waits", "signal_awaited", *chain]

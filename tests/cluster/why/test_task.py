@@ -84,3 +84,20 @@ def test_a_step_that_is_not_there() -> None:
 
 def test_a_step_of_a_run_that_is_not_there() -> None:
     assert causes(links_of_step(run_facts(None), "charge")) == ["no_such_run"]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "cause"),
+    [
+        (RunStatus.PAUSED, "paused: stock-taking", "paused"),
+        (RunStatus.UNKNOWN, "replay failed: nondeterminism at step 1", "nondeterminism"),
+    ],
+)
+def test_the_workflow_task_of_a_run_that_stands_still(
+    status: RunStatus, reason: str, cause: str
+) -> None:
+    """It has a task that nobody is given."""
+    still = run(status=status, suspended_reason=reason, decision=Task(state=TaskState.QUEUED))
+    links = links_of_step(run_facts(still), "0")
+    assert links[0].cause == "suspended"
+    assert len(links) > 1

@@ -1,6 +1,6 @@
 """Times, counts and names as sentences say them; commands as a shell takes them."""
 
-import shlex
+import subprocess
 
 import pytest
 
@@ -44,13 +44,25 @@ def test_what_others_wrote_stays_on_its_line() -> None:
     assert len(shortened("x" * 5_000)) == 200
 
 
-@pytest.mark.parametrize("hostile", ["a b", "$(reboot)", "it's", "`id`", "a;b", "日本"])
+@pytest.mark.parametrize(
+    "hostile", ["a b", "$(reboot)", "it's", "`id`", "`", "a'`'b", "a;b", "日本"]
+)
 def test_a_command_survives_the_shell(hostile: str) -> None:
     line = command("workflow signal", hostile, "go", namespace="shop", run_id="r1")
-    assert shlex.split(line.removeprefix("`").removesuffix("`")) == [
+    _, inner, _ = line.split("`")  # nobody's name ends the command
+    printed = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {inner}"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.split("\0")[:-1] == [
         *("raftflow", "workflow", "signal", hostile, "go"),
         *("--namespace", "shop", "--run-id", "r1"),
     ]
+
+
+def test_what_people_chose_is_no_command() -> None:
+    assert quoted("a `rm -rf /` b") == r"'a \x60rm -rf /\x60 b'"
+    assert quoted("w.") == "'w.'"
+    assert shortened("It broke.") == "It broke"
 
 
 def test_a_name_that_looks_like_an_option() -> None:
