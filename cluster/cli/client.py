@@ -156,7 +156,7 @@ class Client:
             self._move_on()
             over = time.monotonic() >= give_up_at and self._heard_enough(failed)
             if over or self._hopeless(failed):
-                raise Unreachable(_unreachable(failed) + (_DOUBT if doubtful else ""))
+                raise Unreachable(_unreachable(failed), maybe_applied=doubtful)
             if self._current == 0 or isinstance(outcome, Answer):
                 self._tell_once(failed)
             if self._current == 0:
@@ -422,9 +422,6 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
     elif hung_up:  # in TLS 1.3 a client without a certificate learns of it behind the handshake
         reasons += " (where nodes ask for a certificate, --cert-file and --key-file show one)"
     return f"no node answered: {reasons}"
-
-
-_DOUBT = "; what was sent may still be applied: look before you send it again"
 
 
 def _may_be_applied(outcome: Answer | OSError) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
 from raftflow.cluster.cli.errors import CommandError
 from raftflow.cluster.cli.live import every_options
@@ -82,7 +83,7 @@ def restart(client: Client, printer: Printer, command: str, release: str, timeou
 
 
 @cluster.command()
-@click.argument("to", metavar="[ID]", default="")
+@click.argument("to", metavar="[ID]", default="", shell_complete=offers.nodes)
 @client_options
 def transfer(client: Client, printer: Printer, to: str) -> None:
     """Hand leadership over to the voter ID, or to the one that has most of the log.

@@ -30,7 +30,11 @@ class ServerError(CommandError):
 
 
 class Unreachable(CommandError):
-    """No node gave an answer within the deadline."""
+    """No node gave an answer within the deadline. The last try may well say that it proposed
+    nothing: ``maybe_applied`` is about all of them."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, maybe_applied: bool = False) -> None:
+        if maybe_applied:
+            message += "; an earlier try may still be applied: look before you send it once more"
         super().__init__(message, status=EXIT_UNREACHABLE)
+        self.maybe_applied = maybe_applied

@@ -13,7 +13,13 @@ from raftflow.cluster.cli.cluster import cluster
 from raftflow.cluster.cli.completion import completion
 from raftflow.cluster.cli.dev import dev
 from raftflow.cluster.cli.doctor import doctor
-from raftflow.cluster.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError, ServerError
+from raftflow.cluster.cli.errors import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    CommandError,
+    ServerError,
+    Unreachable,
+)
 from raftflow.cluster.cli.history import history
 from raftflow.cluster.cli.log import log
 from raftflow.cluster.cli.namespace import namespace
@@ -112,6 +118,8 @@ def _show(error: Exception) -> None:
         click.echo(f"Error: {printable(error)}", err=True)
         return
     body = error.body if isinstance(error, ServerError) else {}
+    if isinstance(error, Unreachable):
+        body = {"error": str(error), "code": "UNAVAILABLE", "maybe_applied": error.maybe_applied}
     click.echo(json_text(body or {"error": str(error)}), err=True)
 
 

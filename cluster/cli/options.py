@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import DEFAULT_ADDRESS, Client, payload_field
@@ -209,6 +210,15 @@ MEMO = Memo()
 workflow_id_argument = click.argument(
     "workflow_id", metavar="ID", shell_complete=offers.workflow_ids
 )
+
+
+def not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """A variable of a script that is not set must not mean the default."""
+    given = ctx.get_parameter_source(str(param.name)) is not ParameterSource.DEFAULT
+    if given and not value:
+        raise click.BadParameter("is empty", ctx, param)
+    return value
+
 
 run_id_option = click.option(
     "--run-id", default="", help="One run of this id; default: the newest."

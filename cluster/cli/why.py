@@ -5,8 +5,9 @@ from urllib.parse import quote
 
 import click
 
+from raftflow.cluster.cli import offers
 from raftflow.cluster.cli.client import Client
-from raftflow.cluster.cli.options import client_options, run_id_option
+from raftflow.cluster.cli.options import client_options, run_id_option, workflow_id_argument
 from raftflow.cluster.cli.output import Printer
 from raftflow.cluster.printable import printable
 
@@ -20,7 +21,7 @@ def why() -> None:
 
 
 @why.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @run_id_option
 @client_options
 def run(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None:
@@ -29,7 +30,7 @@ def run(client: Client, printer: Printer, workflow_id: str, run_id: str) -> None
 
 
 @why.command()
-@click.argument("workflow_id", metavar="ID")
+@workflow_id_argument
 @click.argument("step")
 @run_id_option
 @client_options
@@ -42,7 +43,7 @@ def task(client: Client, printer: Printer, workflow_id: str, step: str, run_id: 
 
 
 @why.command()
-@click.argument("name")
+@click.argument("name", shell_complete=offers.queues)
 @client_options
 def queue(client: Client, printer: Printer, name: str) -> None:
     """Why the tasks of the queue NAME are not taken."""
@@ -64,7 +65,7 @@ def leader(client: Client, printer: Printer) -> None:
 
 
 @why.command()
-@click.argument("node_id", metavar="ID")
+@click.argument("node_id", metavar="ID", shell_complete=offers.nodes)
 @client_options
 def node(client: Client, printer: Printer, node_id: str) -> None:
     """Why the node ID is behind, cut off, or about to end itself."""

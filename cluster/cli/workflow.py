@@ -20,6 +20,7 @@ from raftflow.cluster.cli.options import (
     MEMO,
     PAIR,
     client_options,
+    not_empty,
     payload_option,
     run_id_option,
     workflow_id_argument,
@@ -44,7 +45,13 @@ for command in STEERING:
 
 @workflow.command()
 @click.argument("workflow_type", metavar="TYPE", shell_complete=offers.workflow_types)
-@click.option("--id", "workflow_id", default="", help="Workflow id. Default: made by the server.")
+@click.option(
+    "--id",
+    "workflow_id",
+    default="",
+    callback=not_empty,
+    help="Workflow id. Default: made by the server.",
+)
 @click.option("--input", "text", help="Input, passed on byte for byte.")
 @click.option(
     "--input-file",

@@ -63,13 +63,14 @@ def links_of_failure(
 
 
 def again(run: Run, *options: str) -> str:
-    """The command that starts a run of that id anew."""
+    """The command that starts a run of that id anew. What its input was is for whoever may see
+    payloads."""
     reuse = ("--id-reuse-policy", "ALLOW_DUPLICATE_FAILED_ONLY")
     key = run.key
     return command(
         "workflow start",
         run.workflow_type,
-        options=("--id", key.workflow_id, *reuse, *options),
+        options=("--id", key.workflow_id, "--input", "TEXT", *reuse, *options),
         namespace=key.namespace,
     )
 

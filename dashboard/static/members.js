@@ -12,12 +12,13 @@ export function actionsOf(shell, node, cluster) {
   const answers = node.connected !== false && node.reachable !== false;
   return [
     votes &&
+      cluster.leader &&
       !leads &&
       answers &&
       api.may("TransferLeadership") &&
       button("Make leader", () => transfer(shell, node.id)),
     member && answers && api.may("SnapshotNode") && button("Snapshot", () => snapshot(shell, node)),
-    member && api.may("RemoveNode") && button("Remove", () => remove(shell, node, leads), "danger"),
+    member && cluster.leader && api.may("RemoveNode") && button("Remove", () => remove(shell, node, leads), "danger"),
   ].filter(Boolean);
 }
 

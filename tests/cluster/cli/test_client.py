@@ -206,7 +206,7 @@ def test_the_last_attempt_does_not_hide_what_an_earlier_one_left_in_the_air() ->
     replies: list[Reply] = [(503, {"error": "lost it", "maybe_applied": True}), UNAVAILABLE]
     with (
         serving(lambda _: replies.pop(0) if len(replies) > 1 else replies[0]) as fake,
-        pytest.raises(Unreachable, match=r"no leader; what was sent may still be applied"),
+        pytest.raises(Unreachable, match=r"no leader; an earlier try may still be applied"),
     ):
         Client([fake.address], deadline_s=0.5).post("/api/workflows", {})
 

@@ -144,3 +144,8 @@ def test_a_disk_that_is_full_is_told() -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
+
+
+def test_an_empty_id_is_not_the_default() -> None:
+    done = raftflow("workflow", "start", "Order", "--id", "")
+    assert (done.returncode, "'--id': is empty" in done.stderr) == (2, True), done.stderr
