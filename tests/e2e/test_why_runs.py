@@ -244,7 +244,8 @@ def test_a_paused_run(bench: Bench, run_id: str) -> None:
     answer = bench.why_run(run_id)
     assert answer.causes == ["suspended", "paused"]
     assert answer.evidence("paused")["reason"] == "the bank is closed"
-    bench.do(answer.next)
+    bench.do(answer.next, containing="audit")
+    bench.do(answer.next, containing="unpause")
     assert bench.status(run_id) == "WAITING"
 
 
