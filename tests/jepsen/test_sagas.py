@@ -62,6 +62,11 @@ def test_a_bad_history_does_not(events: tuple[Event, ...], words: str) -> None:
     assert any(words in error for error in errors(*events))
 
 
+def test_what_faults_make_true_is_no_complaint() -> None:
+    said = ["what a lost answer held comes back with its lease: no answer", "no node has answered"]
+    assert not errors(*GOOD, more=(call("said", 8, result=said),))
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

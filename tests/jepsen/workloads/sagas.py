@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.jepsen import api
 from tests.jepsen.checker.chains import check_chains
-from tests.jepsen.checker.sagas import check_sagas
+from tests.jepsen.checker.sagas import check_sagas, complaints
 from tests.jepsen.checker.verdict import Verdict, substance
 from tests.jepsen.client import Client
 from tests.jepsen.context import Run
@@ -29,8 +29,6 @@ WORKERS = 2
 THREADS = 3
 PER_SECOND = 0.7
 SETTLE_S = 90.0
-# What a worker may say under fire: all nodes are down, or it or they stood still for too long.
-TRUE_WORDS = ("no node has answered", "lost with its lease")
 MOST_READ = 200
 
 
@@ -105,7 +103,7 @@ class Sagas(Base):
             calls, output = self._files(run, number)
             ran.update(calls.read_text().splitlines())
             lines = output.read_text(errors="replace").splitlines()
-            said += [line for line in lines if not any(true in line for true in TRUE_WORDS)]
+            said += complaints(lines)
         for f, value in (("ran", dict(ran)), ("said", said)):
             client.note(INVOKE, f)
             client.note(OK, f, value=value)
