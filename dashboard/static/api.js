@@ -1,6 +1,8 @@
 // The JSON API, over whichever node answers. The page came from one node; when that is gone it goes
 // on with the others, whose addresses /api/cluster told.
 
+import { hear } from "./clock.js";
+
 const READ_TIMEOUT_MS = 7000;
 // A node says at once how the cluster is, leader or not: silence means that it is paused or cut off.
 const STATUS_TIMEOUT_MS = 2000;
@@ -201,14 +203,14 @@ export class Api {
     throw new Unreachable(problems, answered);
   }
 
-  send(url, method, signal, body) {
+  async send(url, method, signal, body) {
     const headers = {};
     if (this.namespace) headers["X-Workflowd-Namespace"] = this.namespace;
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
     // No other page can send it: what it changes is meant.
     if (method !== "GET") headers["X-Raftflow-Session"] = "1";
     if (body) headers["Content-Type"] = "application/json";
-    return fetch(url, {
+    const answer = await fetch(url, {
       method,
       headers,
       body: body && JSON.stringify(body),
@@ -216,6 +218,8 @@ export class Api {
       credentials: this.token ? "omit" : "include",
       signal,
     });
+    hear(answer.headers.get("Date"));
+    return answer;
   }
 }
 

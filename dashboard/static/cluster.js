@@ -1,6 +1,7 @@
 // The cluster: who leads since when, what needs a look, every node, the elections, the last hour.
 
 import { Charts } from "./charts.js";
+import { now } from "./clock.js";
 import { button, h, localTime, reconcile, roundDuration, setText } from "./dom.js";
 import { Elections } from "./elections.js";
 import { actionsOf, addNode, transfer } from "./members.js";
@@ -87,7 +88,7 @@ function sinceOf({ leader_since: since, elections, leader, term }) {
 function heldFor(since) {
   if (!since) return "";
   // This clock may be behind the cluster's.
-  const seconds = Math.max(1, Math.floor((Date.now() - Date.parse(since)) / 1000));
+  const seconds = Math.max(1, Math.floor((now() - Date.parse(since)) / 1000));
   return `since ${localTime(since)}, for ${roundDuration(seconds * 1000)}`;
 }
 

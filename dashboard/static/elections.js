@@ -1,6 +1,7 @@
 // Who led when: a thread for each node, a pick across the time in which it led, and between them why
 // the lead went over.
 
+import { now } from "./clock.js";
 import {
   button,
   count,
@@ -60,7 +61,7 @@ export class Elections {
   }
 
   draw({ elections, nodes }) {
-    const { reigns, from, to } = reignsOf(elections, Date.now());
+    const { reigns, from, to } = reignsOf(elections, now());
     const ids = nodes.map(({ id }) => id);
     setText(
       this.from,

@@ -4,6 +4,7 @@
 import { OPEN, RunActions } from "./actions.js";
 import { workflowPath } from "./api.js";
 import { Attempts } from "./attempts.js";
+import { now } from "./clock.js";
 import { bdi, duration, h, localTime, payload, pill, reconcile, setText, table } from "./dom.js";
 import { factElement, has, pick } from "./facts.js";
 import { FamilyView } from "./family.js";
@@ -153,7 +154,7 @@ export class RunView {
     this.actions.show(run);
     reconcile(this.facts, facts(run, this.ns), (fact) => fact.name, factElement);
     this.attempts.watch(run.steps);
-    this.weave.show(timeline(run, this.events, Date.now()));
+    this.weave.show(timeline(run, this.events, now()));
     const pending = run.waiting_on ?? [];
     reconcile(
       this.pending,
