@@ -85,7 +85,12 @@ def links_of_wait(wait: Wait) -> tuple[Link, ...]:
         return (_busy(wait, busy),)
     if any(_is_present(each, wait.now_ms) for each in able):
         return (_polled(wait, able),)
-    other_names = [each for each in wait.here if each not in able]
+    at_work = {each.worker for each in wait.holdings}
+    other_names = [
+        each
+        for each in wait.here
+        if each not in able and (_is_present(each, wait.now_ms) or each.worker in at_work)
+    ]
     if other_names and not able:
         return (_lacks_name(wait, other_names),)
     return (_nobody(wait, able), *_elsewhere(wait))

@@ -42,6 +42,8 @@ def wait(**more: Any) -> Wait:
             {"work": work(poller("w1", "charge", polls=0), holdings=[holding("w1", 8)])},
             ["workers_busy"],
         ),
+        # Who took other names and went is no worker of the queue any more.
+        ({"work": work(poller("w1", "refund", polls=0, seen_ms=NOW_MS - 60_000))}, ["no_poller"]),
         # Who is not remembered as a poller may have it; who is, says what it takes.
         ({"work": work(holdings=[holding("w2", 1)])}, ["workers_busy"]),
         (
