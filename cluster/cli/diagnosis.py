@@ -26,6 +26,7 @@ from raftflow.cluster.cli.machine_findings import (
     of_namespaces,
     of_ports,
     of_process,
+    of_queues,
 )
 
 _LAG = 1_000
@@ -56,7 +57,8 @@ def diagnose(states: Sequence[dict[str, Any]], told: Told | None = None) -> list
     newest = states[-1]
     nodes = newest["nodes"]
     digests = compare(states)
-    found = [*_of_cluster(newest), *of_namespaces(told.namespaces), *of_ports(newest, told.ports)]
+    found = [*_of_cluster(newest), *of_namespaces(told.namespaces), *of_queues(told.queues)]
+    found += of_ports(newest, told.ports)
     for node in nodes:
         if not answers(node):
             found += silent(node, told.directly.get(node["id"], {}), asked=newest["node"])

@@ -39,6 +39,7 @@ class Told:
     # of each node that answers no other node: what its HTTP port said to who asked
     directly: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     namespaces: Sequence[Mapping[str, Any]] = ()
+    queues: Sequence[Mapping[str, Any]] = ()
 
 
 def answers(node: Mapping[str, Any]) -> bool:

@@ -1,7 +1,9 @@
-"""What may be wrong with a node's machine, process and ports; and what is nearly used up."""
+"""What may be wrong with a node's machine, process and ports; what is nearly used up, what
+waits."""
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +21,8 @@ _CERTIFICATE_DAYS_LOW = 3
 # Of what may be open, in percent.
 _NEAR = 80
 _FULL = 95
+_WAITS_MS = 60_000
+_MOST_QUEUES = 5
 
 _RENEW = 'raftflow cert rotate; docs/security.md, "New certificates without a restart"'
 FREE_SPACE = "free space or grow it: a node whose disk is full ends itself"
@@ -131,13 +135,33 @@ def of_namespaces(namespaces: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
             full = 100 * opened // most >= _FULL
             yield Finding(PROBLEM if full else ADVICE, "", what, then, "quota")
         if each.get("unknown_runs"):
-            first = each.get("unknown_run") or "ID"
+            first, number = each.get("unknown_run") or "ID", each["unknown_runs"]
+            runs = "1 run" if number == 1 else f"{number:,} runs"
             what = (
-                f"{each['unknown_runs']:,} runs of namespace {name} stand still as UNKNOWN: their"
-                " history cannot be replayed or read"
+                f"{runs} of namespace {name} cannot go on (UNKNOWN): history or code cannot be"
+                " replayed or read"
             )
             then = (
                 f"`raftflow why run {first} --namespace {name}`, and `raftflow workflow list"
                 f" --status UNKNOWN --namespace {name}`"
             )
             yield Finding(ADVICE, "", what, then, "runs")
+
+
+def of_queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Tasks that nobody takes for a minute. The cluster is well for all that: it is advice."""
+    late = [each for each in queues if (each.get("oldest_ms") or 0) > _WAITS_MS]
+    late.sort(key=lambda each: -each["oldest_ms"])
+    for each in late[:_MOST_QUEUES]:
+        polled = any(poller.get("polls", 1) for poller in each.get("pollers", ()))
+        tasks = "task waits" if each["queued"] == 1 else "tasks wait"
+        what = (
+            f"queue {each['name']} of namespace {each['namespace']}: {each['queued']:,}"
+            f" {each['kind']} {tasks}, the first for {each['oldest_ms'] // 1_000:,} s"
+            + ("" if polled else ", and nobody polls it")
+        )
+        words = ["raftflow", "why", "queue", each["name"], "--namespace", each["namespace"]]
+        yield Finding(ADVICE, "", what, f"`{shlex.join(words)}`", "queue")
+    if len(late) > _MOST_QUEUES:
+        more = f"{len(late) - _MOST_QUEUES:,} more queues have tasks that wait for over a minute"
+        yield Finding(ADVICE, "", more, "`raftflow queue list`", "queue")

@@ -55,6 +55,7 @@ def ask_beside(client: Client, states: list[dict[str, Any]]) -> Told:
         why_leader=_told(client, "/api/why/leader") if why and not led else None,
         directly=dict(_directly(client, nodes)),
         namespaces=list(_namespaces(client)) if led else (),
+        queues=(_told(client, "/api/queues") or {}).get("queues", ()) if led else (),
     )
 
 
@@ -106,7 +107,7 @@ def _namespaces(client: Client) -> Iterator[dict[str, Any]]:
 
 def _open_runs(client: Client) -> int | None:
     """None where they are too many for the lists of a release that does not count them."""
-    counts = _told(client, "/api/workflows/counts") or {}
+    counts = _told(client, "/api/workflow-counts") or {}
     if "by_status" in counts:
         return sum(int(counts["by_status"].get(status, 0)) for status in OPEN)
     pages = [_told(client, "/api/workflows", status=status, limit=1) for status in OPEN]

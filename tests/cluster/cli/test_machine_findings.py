@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from raftflow.cluster.cli.findings import Finding
-from raftflow.cluster.cli.machine_findings import of_namespaces, of_ports, of_process
+from raftflow.cluster.cli.machine_findings import (
+    of_namespaces,
+    of_ports,
+    of_process,
+    of_queues,
+)
 
 
 def process(**facts: Any) -> list[Finding]:
@@ -87,5 +92,25 @@ def test_a_quota_that_is_nearly_used_up(opened: int | None, severity: str | None
 
 def test_runs_that_stand_still() -> None:
     [found] = of_namespaces([{"name": "shop", "unknown_runs": 3, "unknown_run": "order-7"}])
-    assert "3 runs of namespace shop stand still" in found.problem
+    assert "3 runs of namespace shop cannot go on" in found.problem
     assert "`raftflow why run order-7 --namespace shop`" in found.next
+    [found] = of_namespaces([{"name": "shop", "unknown_runs": 1}])
+    assert found.problem.startswith("1 run of")
+
+
+def queue(name: str, oldest_ms: int | None, **more: Any) -> dict[str, Any]:
+    place = {"name": name, "namespace": "shop", "kind": "activity", "pollers": []}
+    return {**place, "queued": 2, "oldest_ms": oldest_ms, **more}
+
+
+def test_tasks_that_nobody_takes() -> None:
+    quiet = [queue("a", None, queued=0), queue("b", 59_000)]
+    assert list(of_queues(quiet)) == []
+    polled = queue("d", 70_000, queued=1, pollers=[{"polls": 1}])
+    late, busy = of_queues([*quiet, polled, queue("c d", 90_000)])
+    assert (late.severity, late.check) == ("advice", "queue")
+    assert "2 activity tasks wait, the first for 90 s, and nobody polls it" in late.problem
+    assert late.next == "`raftflow why queue 'c d' --namespace shop`"
+    assert busy.problem.endswith("1 activity task waits, the first for 70 s")
+    *_, more = of_queues([queue(f"q{number}", 61_000) for number in range(9)])
+    assert more.problem.startswith("4 more queues")

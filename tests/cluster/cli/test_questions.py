@@ -66,7 +66,7 @@ def test_a_closed_port_is_dialled_once_more(monkeypatch: pytest.MonkeyPatch) -> 
 def test_open_runs_by_count_and_by_list() -> None:
     namespaces = {"namespaces": [QUOTA]}
     counted = {"by_status": {"RUNNING": 3, "WAITING": 4, "COMPLETED": 9}}
-    [found] = ask(Node(namespaces=namespaces, **{"workflows/counts": counted})).namespaces
+    [found] = ask(Node(namespaces=namespaces, **{"workflow-counts": counted})).namespaces
     assert found["open_runs"] == 7
 
     def listed(call: Call) -> Reply:
