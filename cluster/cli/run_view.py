@@ -37,7 +37,9 @@ def run_view(run: dict[str, Any], *, recent: int | None = None) -> list[Block]:
     for name in ("input", "output", "error"):
         fields[name] = shortened(_shown(run, name) or "", 400)
     fields |= _relations(run)
-    fields["waiting on"] = ", ".join(map(_waiting, run.get("waiting_on") or ()))
+    failed = {step.get("sequence"): step.get("last_error") for step in run["steps"]}
+    waits = run.get("waiting_on") or ()
+    fields["waiting on"] = ", ".join(_waiting(each, failed.get(each.get("sequence"))) for each in waits)
     view: list[Block] = [fields]
     steps = run["steps"][-recent:] if recent else run["steps"]
     if steps:
@@ -174,5 +176,6 @@ def event_details(event: dict[str, Any]) -> str:
     )
 
 
-def _waiting(item: dict[str, Any]) -> str:
-    return " ".join(filter(None, (item.get("step_name"), item.get("detail"))))
+def _waiting(item: dict[str, Any], last_error: str | None) -> str:
+    said = " ".join(filter(None, (item.get("step_name"), item.get("detail"))))
+    return f"{said} (it failed: {shortened(last_error)})" if last_error else said

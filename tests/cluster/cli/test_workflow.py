@@ -194,6 +194,14 @@ def test_show_says_why_a_run_stands_still() -> None:
     assert error in shown
 
 
+def test_show_tells_what_the_last_attempt_failed_of() -> None:
+    step = {**RUN["steps"][0], "status": "SCHEDULED", "last_error": "card\x1b declined"}
+    wait = {"sequence": 1, "step_name": "charge", "detail": "attempt 2 offered again after a pause"}
+    with serving(lambda _: (200, RUN | {"steps": [step], "waiting_on": [wait]})) as fake:
+        shown = run_cli(fake, "workflow", "show", "order-1", "-o", "plain").output
+    assert r"offered again after a pause (it failed: card\x1b declined)" in shown
+
+
 def test_list_by_attribute() -> None:
     with serving(lambda _: (200, {"total": 0, "workflows": []})) as fake:
         run_cli(fake, *["workflow", "list", "--attr", "city=Bad Ems", "--attr", "vip=true"])
