@@ -80,9 +80,7 @@ def main() -> None:
         _check_words(sys.argv[1:])
         status = cli.main(standalone_mode=False, prog_name="raftflow")
     except click.ClickException as error:
-        said = io.StringIO()
-        error.show(said)
-        click.echo(printable_lines(said.getvalue()), nl=False, err=True)
+        _show_usage(error)
         status = error.exit_code
     except click.Abort:
         click.echo("stopped", err=True)
@@ -101,6 +99,15 @@ def main() -> None:
         _show(CommandError(": ".join(filter(None, (error.filename, error.strerror))) or str(error)))
         status = EXIT_FAILED
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _show_usage(error: click.ClickException) -> None:
+    if _wants_json(sys.argv[1:]):
+        click.echo(json_text({"error": error.format_message()}), err=True)
+        return
+    said = io.StringIO()
+    error.show(said)
+    click.echo(printable_lines(said.getvalue()), nl=False, err=True)
 
 
 def _check_words(words: list[str]) -> None:

@@ -39,7 +39,8 @@ def run_view(run: dict[str, Any], *, recent: int | None = None) -> list[Block]:
     fields |= _relations(run)
     failed = {step.get("sequence"): step.get("last_error") for step in run["steps"]}
     waits = run.get("waiting_on") or ()
-    fields["waiting on"] = ", ".join(_waiting(each, failed.get(each.get("sequence"))) for each in waits)
+    told = (_waiting(each, failed.get(each.get("sequence"))) for each in waits)
+    fields["waiting on"] = ", ".join(told)
     view: list[Block] = [fields]
     steps = run["steps"][-recent:] if recent else run["steps"]
     if steps:

@@ -47,6 +47,7 @@ def mint(
 
     The token alone goes to standard output, so that it can be piped to where it is kept.
     """
+    open_to_all = client.get("/api/session").get("auth") == "off"
     minted = client.post(
         "/api/tokens",
         {
@@ -63,6 +64,9 @@ def mint(
     until = f" until {minted['expires_at']}" if "expires_at" in minted else ""
     click.echo(printable(f"{minted['id']}: {role}{until}; it is shown this once"), err=True)
     _warn(minted["not_yet"], "have not heard of it yet, and refuse it until they do")
+    if open_to_all:
+        said = "This node asks nobody for a token yet: docs/security.md says how to turn that on"
+        click.echo(said, err=True)
     click.echo(minted["token"])
 
 

@@ -149,3 +149,9 @@ def test_a_disk_that_is_full_is_told() -> None:
 def test_an_empty_id_is_not_the_default() -> None:
     done = raftflow("workflow", "start", "Order", "--id", "")
     assert (done.returncode, "'--id': is empty" in done.stderr) == (2, True), done.stderr
+
+
+def test_wrong_usage_is_an_object_to_who_asked_for_json() -> None:
+    done = raftflow("workflow", "start", "Order", "--memo", "{bad", "-o", "json")
+    assert done.returncode == 2
+    assert "is not JSON" in json.loads(done.stderr)["error"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from click.testing import CliRunner, Result
-from fake_api import FakeApi, serving
+from fake_api import Call, FakeApi, serving
 
 from raftflow.cluster.cli.main import cli
 
@@ -26,11 +26,25 @@ def run_cli(fake: FakeApi, *arguments: str) -> Result:
     return CliRunner().invoke(cli, ["token", *arguments, "--address", fake.address])
 
 
+def minting(auth: str = "on", **more: Any) -> Any:
+    def respond(call: Call) -> Any:
+        return (201, MINTED | more) if call.method == "POST" else (200, {"auth": auth})
+
+    return serving(respond)
+
+
+def test_a_token_that_nobody_asks_for() -> None:
+    with minting(auth="off") as fake:
+        result = run_cli(fake, "mint", "ci", "--role", "user")
+    assert "asks nobody for a token yet" in result.stderr
+    assert result.stdout == TEXT + "\n"
+
+
 def test_the_token_alone_goes_to_standard_output() -> None:
-    with serving(lambda _: (201, MINTED)) as fake:
+    with minting() as fake:
         options = ["--role", "user", "--for-namespace", "shop", "--expires", "1d"]
         result = run_cli(fake, "mint", "ci", *options)
-    (call,) = fake.calls
+    (_, call) = fake.calls
     assert (call.method, call.target) == ("POST", "/api/tokens")
     sent = {name: value for name, value in call.body.items() if name != "request_id"}
     assert sent == {
@@ -46,9 +60,9 @@ def test_the_token_alone_goes_to_standard_output() -> None:
 
 
 def test_nodes_that_have_not_heard_of_it() -> None:
-    with serving(lambda _: (201, MINTED | {"not_yet": ["n3"]})) as fake:
+    with minting(not_yet=["n3"]) as fake:
         result = run_cli(fake, "mint", "ci", "--role", "user", "--see-payloads")
-    assert fake.calls[0].body["sees_payloads"] is True
+    assert fake.calls[1].body["sees_payloads"] is True
     assert "n3 have not heard of it yet" in result.stderr
     assert result.exit_code == 0
 
