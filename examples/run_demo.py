@@ -113,6 +113,13 @@ class Child:
             if line.strip() == word:
                 return
 
+    def tell_news(self) -> None:
+        """Print what it has said since: of nodes that were killed, and are back."""
+        while not self.lines.empty():
+            line = self.lines.get()
+            if line is not None:
+                console.print(escape(line))
+
     def check(self) -> None:
         if self.process.poll() is not None:
             raise self.error(f"ended with status {self.process.returncode}")
@@ -154,8 +161,8 @@ def start_child(stack: contextlib.ExitStack, name: str, *command: str) -> Child:
     return child
 
 
-def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
-    """Three nodes with a leader; their HTTP addresses."""
+def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> tuple[Child, list[str]]:
+    """Three nodes with a leader, and their HTTP addresses."""
     for last in (False, False, True):
         offset = free_offset(stack)
         if offset:
@@ -173,7 +180,8 @@ def start_cluster(stack: contextlib.ExitStack, data_dir: Path) -> list[str]:
             if last or cluster.process.poll() is None or ports_are_free(offset):
                 raise
         else:
-            return [f"http://127.0.0.1:{FIRST_PORTS[0] + offset + node}" for node in range(NODES)]
+            ports = [FIRST_PORTS[0] + offset + node for node in range(NODES)]
+            return cluster, [f"http://127.0.0.1:{port}" for port in ports]
     raise AssertionError("the last round returns or raises")
 
 
@@ -249,10 +257,10 @@ def show_addresses(addresses: list[str], workflow_id: str, data_dir: Path) -> No
     )
 
 
-def demo(data_dir: Path, *, once: bool) -> None:
+def demo(data_dir: Path, *, once: bool, keep: bool) -> None:
     with contextlib.ExitStack() as stack:
         console.print(f"Starting {NODES} nodes in {data_dir} ...")
-        addresses = start_cluster(stack, data_dir)
+        cluster, addresses = start_cluster(stack, data_dir)
         console.print("[green]The cluster has a leader.[/] Starting a worker and an order saga.")
         worker = start_child(stack, "the worker", str(WORKER), *addresses)
         client = Client(addresses)
@@ -265,9 +273,11 @@ def demo(data_dir: Path, *, once: bool) -> None:
         console.print(f"  [bold green]COMPLETED[/]  {escape(run['output'])}")
         show_addresses(addresses, workflow_id, data_dir)
         if not once:
-            console.print("Ctrl-C stops everything.")
+            end = "" if keep else ", and deletes its data (--data-dir DIR keeps it)"
+            console.print(f"Ctrl-C stops everything{end}.")
             while True:
                 worker.check()
+                cluster.tell_news()
                 time.sleep(0.5)
 
 
@@ -283,7 +293,7 @@ def main() -> int:
     data_dir = options.data_dir or Path(tempfile.mkdtemp(prefix="raftflow-demo-"))
     keep = options.data_dir is not None
     try:
-        demo(data_dir.absolute(), once=options.once)
+        demo(data_dir.absolute(), once=options.once, keep=keep)
     except KeyboardInterrupt:
         console.print("\nStopped.")
     except (DemoError, RaftflowError) as err:
