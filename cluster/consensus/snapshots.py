@@ -64,9 +64,12 @@ class SnapshotSource:
         store: SnapshotStore,
         channel: PeerChannel,
         ready: Callable[[str, SnapshotManifest], None],
+        log_begins: Callable[[], int],
     ) -> None:
+        """``log_begins``: the index before the first entry that the log holds."""
         self._store = store
         self._ready = ready
+        self._log_begins = log_begins
         self._copies: dict[str, _Copy] = {}
         self._waiting: set[str] = set()
         self._making: asyncio.Task[None] | None = None
@@ -82,15 +85,15 @@ class SnapshotSource:
         return min(pins, default=None)
 
     def needed_by(self, peer: str) -> None:
-        """The newest copy will do while it lives: its pin keeps the entries that follow it."""
-        if self._copies:
-            newest = max(self._copies.values(), key=lambda copy: copy.manifest.index)
+        """The newest copy will do while the log goes on from it: one that the log does not reach
+        any more is of no use to a follower, however often it is offered."""
+        newest = self._newest(self._log_begins())
+        if newest is not None:
             self._offer(peer, newest)
             return
         self._waiting.add(peer)
         if self._making is None:
-            self._making_from = self._store.applied_index
-            self._making = asyncio.create_task(self._make(), name="snapshot-copy")
+            self._making = self._begin_making()
 
     async def copy_for(self, peer: str, least_index: int) -> SnapshotManifest | None:
         """A copy for a peer that lost its state, at this index or later; None if this node is not
@@ -99,14 +102,19 @@ class SnapshotSource:
             return None
         if self._newest(least_index) is None:
             if self._making is None:
-                self._making_from = self._store.applied_index
-                self._making = asyncio.create_task(self._make(), name="snapshot-copy")
+                self._making = self._begin_making()
             await asyncio.shield(self._making)
         copy = self._newest(least_index)
         if copy is None:
             return None
         self._promise(peer, copy)
         return copy.manifest
+
+    def _begin_making(self) -> asyncio.Task[None]:
+        # The whole log stays meanwhile. What the copy will hold is what has been written by then,
+        # which may be less than what has been applied.
+        self._making_from = self._log_begins()
+        return asyncio.create_task(self._make(), name="snapshot-copy")
 
     def _newest(self, least_index: int) -> _Copy | None:
         copy = max(self._copies.values(), key=lambda copy: copy.manifest.index, default=None)
