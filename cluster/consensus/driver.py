@@ -432,7 +432,10 @@ class Consensus:
 
     def _build(self) -> None:
         self._source = SnapshotSource(
-            store=self._store, channel=self.channel, ready=self._snapshot_ready
+            store=self._store,
+            channel=self.channel,
+            ready=self._snapshot_ready,
+            log_begins=lambda: self._journal.prev_index,
         )
         self._fetcher = SnapshotFetcher(
             directory=os.path.join(self.config.data_dir, "snapshots", "incoming"),

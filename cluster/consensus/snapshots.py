@@ -87,9 +87,12 @@ class SnapshotSource:
         store: SnapshotStore,
         channel: PeerChannel,
         ready: Callable[[str, SnapshotManifest], None],
+        log_begins: Callable[[], int],
     ) -> None:
+        """``log_begins``: the index before the first entry that the log holds."""
         self._store = store
         self._ready = ready
+        self._log_begins = log_begins
         self._copies: dict[str, _Copy] = {}
         self._waiting: set[str] = set()
         self._making: asyncio.Task[None] | None = None
@@ -113,9 +116,10 @@ class SnapshotSource:
         return pins
 
     def needed_by(self, peer: str) -> None:
-        """The newest copy will do while it lives: its pin keeps the entries that follow it."""
-        if self._copies:
-            newest = max(self._copies.values(), key=lambda copy: copy.manifest.index)
+        """The newest copy will do while the log goes on from it: one that the log does not reach
+        any more is of no use to a follower, however often it is offered."""
+        newest = self._newest(self._log_begins())
+        if newest is not None:
             self._offer(peer, newest)
             return
         self._waiting.add(peer)
@@ -138,7 +142,9 @@ class SnapshotSource:
         return copy.manifest
 
     def _begin_making(self) -> asyncio.Task[None]:
-        self._making_from = self._store.applied_index
+        # The whole log stays meanwhile. What the copy will hold is what has been written by then,
+        # which may be less than what has been applied.
+        self._making_from = self._log_begins()
         self._making_since = asyncio.get_running_loop().time()
         return asyncio.create_task(self._make(), name="snapshot-copy")
 

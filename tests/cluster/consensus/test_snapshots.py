@@ -61,10 +61,12 @@ class Pair:
         self.installed: list[tuple[int, int]] = []
         self.failures: list[BaseException] = []
         self.incoming = root / "incoming"
+        self.log_begins = 30
         self.source = SnapshotSource(
             store=self.leader,
             channel=peers["n1"].channel,
             ready=lambda peer, manifest: self.offers.append((peer, manifest)),
+            log_begins=lambda: self.log_begins,
         )
         self.fetcher = SnapshotFetcher(
             directory=str(self.incoming),
@@ -118,9 +120,9 @@ async def test_one_copy_serves_all_and_pins_the_log_while_it_lives(
     async with pair(tmp_path) as both:
         assert both.source.pinned_index() is None
         both.source.needed_by("n2")
-        assert both.source.pinned_index() == 40
+        assert both.source.pinned_index() == 30  # the whole log, while it is made
         [making] = both.source.pins()
-        assert (making.index, making.size, making.readers) == (40, 0, ("n2",))
+        assert (making.index, making.size, making.readers) == (30, 0, ("n2",))
         await eventually(lambda: both.offers)
         [pin] = both.source.pins()
         assert (pin.index, pin.size, pin.readers) == (40, len(CONTENT), ("n2",))
@@ -134,6 +136,16 @@ async def test_one_copy_serves_all_and_pins_the_log_while_it_lives(
         both.source.expire()
         assert both.source.pinned_index() is None
         assert both.leader.released == ["copy1"]
+
+
+async def test_a_copy_that_the_log_does_not_reach_any_more_is_made_anew(tmp_path: Path) -> None:
+    """Offered again and again it would keep its follower away for ever."""
+    async with pair(tmp_path) as both:
+        assert (await both.offer()).index == 40
+        both.leader.applied_index, both.log_begins = 50, 41
+        assert (await both.offer()).index == 50
+        assert (await both.offer()).index == 50
+        assert both.leader.copies == 2
 
 
 async def test_a_broken_transfer_goes_on_where_it_stopped(tmp_path: Path) -> None:
