@@ -432,10 +432,7 @@ class Consensus:
 
     def _build(self) -> None:
         self._source = SnapshotSource(
-            store=self._store,
-            channel=self.channel,
-            ready=self._snapshot_ready,
-            log_begins=lambda: self._journal.prev_index,
+            store=self._store, channel=self.channel, ready=self._snapshot_ready, log=self._journal
         )
         self._fetcher = SnapshotFetcher(
             directory=os.path.join(self.config.data_dir, "snapshots", "incoming"),

@@ -78,6 +78,13 @@ class _Copy:
     readers: set[str] = field(default_factory=set)
 
 
+class Log(Protocol):
+    @property
+    def prev_index(self) -> int:
+        """Of the entry before the first one that it holds."""
+        ...
+
+
 class SnapshotSource:
     """The leader's side."""
 
@@ -87,12 +94,11 @@ class SnapshotSource:
         store: SnapshotStore,
         channel: PeerChannel,
         ready: Callable[[str, SnapshotManifest], None],
-        log_begins: Callable[[], int],
+        log: Log,
     ) -> None:
-        """``log_begins``: the index before the first entry that the log holds."""
         self._store = store
         self._ready = ready
-        self._log_begins = log_begins
+        self._log = log
         self._copies: dict[str, _Copy] = {}
         self._waiting: set[str] = set()
         self._making: asyncio.Task[None] | None = None
@@ -118,7 +124,7 @@ class SnapshotSource:
     def needed_by(self, peer: str) -> None:
         """The newest copy will do while the log goes on from it: one that the log does not reach
         any more is of no use to a follower, however often it is offered."""
-        newest = self._newest(self._log_begins())
+        newest = self._newest(self._log.prev_index)
         if newest is not None:
             self._offer(peer, newest)
             return
@@ -144,7 +150,7 @@ class SnapshotSource:
     def _begin_making(self) -> asyncio.Task[None]:
         # The whole log stays meanwhile. What the copy will hold is what has been written by then,
         # which may be less than what has been applied.
-        self._making_from = self._log_begins()
+        self._making_from = self._log.prev_index
         self._making_since = asyncio.get_running_loop().time()
         return asyncio.create_task(self._make(), name="snapshot-copy")
 

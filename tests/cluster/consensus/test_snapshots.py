@@ -49,6 +49,10 @@ class Store:
         self.released.append(snapshot_id)
 
 
+class Log:
+    prev_index = 30
+
+
 class Pair:
     """n1 leads and has a copy to give; n2 follows."""
 
@@ -61,12 +65,12 @@ class Pair:
         self.installed: list[tuple[int, int]] = []
         self.failures: list[BaseException] = []
         self.incoming = root / "incoming"
-        self.log_begins = 30
+        self.log = Log()
         self.source = SnapshotSource(
             store=self.leader,
             channel=peers["n1"].channel,
             ready=lambda peer, manifest: self.offers.append((peer, manifest)),
-            log_begins=lambda: self.log_begins,
+            log=self.log,
         )
         self.fetcher = SnapshotFetcher(
             directory=str(self.incoming),
@@ -142,7 +146,7 @@ async def test_a_copy_that_the_log_does_not_reach_any_more_is_made_anew(tmp_path
     """Offered again and again it would keep its follower away for ever."""
     async with pair(tmp_path) as both:
         assert (await both.offer()).index == 40
-        both.leader.applied_index, both.log_begins = 50, 41
+        both.leader.applied_index, both.log.prev_index = 50, 41
         assert (await both.offer()).index == 50
         assert (await both.offer()).index == 50
         assert both.leader.copies == 2
