@@ -415,13 +415,22 @@ def _unreachable(failed: Mapping[str, Answer | OSError]) -> str:
         reasons += " (does a node run there? Name nodes with --address or RAFTFLOW_ADDRESS)"
     if any(isinstance(why, ssl.SSLCertVerificationError) for why in failed.values()):
         reasons += " (a private CA is named with --ca-file or RAFTFLOW_CA_FILE)"
-    closed = (ConnectionResetError, ssl.SSLEOFError)
-    hung_up = [each for each, why in failed.items() if isinstance(why, closed)]
+    hung_up = [each for each, why in failed.items() if _hung_up(why)]
     if any(not each.startswith("https://") for each in hung_up):
         reasons += " (a node that speaks TLS is named https://HOST:PORT)"
     elif hung_up:  # in TLS 1.3 a client without a certificate learns of it behind the handshake
         reasons += " (where nodes ask for a certificate, --cert-file and --key-file show one)"
     return f"no node answered: {reasons}"
+
+
+def _hung_up(why: Answer | OSError) -> bool:
+    """The other side ended the talk. Which of these says so is a race between its alert, its end
+    of the connection and what is still being sent to it."""
+    if isinstance(why, ssl.SSLError) and "CERTIFICATE_REQUIRED" in str(why):
+        return True
+    return isinstance(why, ConnectionError | ssl.SSLEOFError | ssl.SSLZeroReturnError) and (
+        not isinstance(why, ConnectionRefusedError)
+    )
 
 
 def _may_be_applied(outcome: Answer | OSError) -> bool:

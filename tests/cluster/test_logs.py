@@ -139,18 +139,30 @@ def test_the_page_has_every_event_with_its_levels_and_fields() -> None:
         assert page[name] == code[name], f"docs/log-events.md: {name} has other levels or fields"
 
 
+def said_by(program: str, style: str = "json") -> str:
+    """What a process that logs as a node does says to standard error."""
+    begin = (
+        "from raftflow.cluster import logs\n"
+        f"logs.configure(level='info', style='{style}', node_id='n7')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", begin + program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == ""
+    return done.stderr
+
+
 def test_a_line_is_an_object_with_the_fields_that_all_have() -> None:
     program = (
-        "import structlog; from raftflow.cluster import logs\n"
-        "logs.configure(level='info', style='json', node_id='n7')\n"
+        "import structlog\n"
         "structlog.get_logger('x').debug('unheard')\n"
         "structlog.get_logger('x').warning('heard', reason='what it said')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
+    [line] = said_by(program).splitlines()
     said = json.loads(line)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", said.pop("timestamp"))
     assert said == {"event": "heard", "level": "warning", "node": "n7", "reason": "what it said"}
@@ -160,18 +172,15 @@ def test_a_line_is_an_object_with_the_fields_that_all_have() -> None:
 def test_what_comes_from_outside_cannot_steer_who_reads_a_log(style: str) -> None:
     hostile = "a\x1b[2J\u202eb\u200b\x9bc\nd"
     program = (
-        "import structlog; from raftflow.cluster import logs\n"
-        f"logs.configure(level='info', style='{style}', node_id='n7')\n"
+        "import structlog\n"
         f"log, text = structlog.get_logger('x'), {hostile!a}\n"
         "log.info('told', workflow_id=text)\n"
         "try: raise ValueError(text)\n"
         "except ValueError as error: log.error('failed', exc_info=error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert set("\x1b\u202e\u200b\x9b").isdisjoint(done.stderr)
-    first = done.stderr.splitlines()[0]
+    said = said_by(program, style)
+    assert set("\x1b\u202e\u200b\x9b").isdisjoint(said)
+    first = said.splitlines()[0]
     if style == "json":
         assert json.loads(first)["workflow_id"] == hostile
     else:
@@ -181,15 +190,11 @@ def test_what_comes_from_outside_cannot_steer_who_reads_a_log(style: str) -> Non
 def test_an_answer_that_goes_nowhere_is_no_news() -> None:
     """gRPC tells of it as here; what else goes wrong in a call is heard."""
     program = (
-        "import logging; from grpc._cython import cygrpc; from raftflow.cluster import logs\n"
-        "logs.configure(level='info', style='json', node_id='n7')\n"
+        "import logging; from grpc._cython import cygrpc\n"
         "problems = (cygrpc.ExecuteBatchError('Failed \"execute_batch\": (1, 2)'),"
         " cygrpc.InternalError('cannot bind'), ValueError('Failed \"execute_batch\"'))\n"
         "for problem in problems:\n"
         "    logging.getLogger('grpc._cython.cygrpc').error('raised', exc_info=problem)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    heard = re.findall(r"^(?:\w+\.)*(\w+Error):", done.stderr, re.M)
+    heard = re.findall(r"^(?:\w+\.)*(\w+Error):", said_by(program), re.M)
     assert heard == ["InternalError", "ValueError"]

@@ -1,3 +1,4 @@
+import http.client
 import socket
 import ssl
 import subprocess
@@ -153,8 +154,29 @@ def test_a_node_that_asks_for_a_certificate(issued: Issued) -> None:
             "/api/x"
         )
     assert not fake.calls
-    # Here the alert may come first, and says it itself.
-    assert "--cert-file and --key-file" in str(told.value) or "CERTIFICATE" in str(told.value)
+    assert "--cert-file and --key-file" in str(told.value)
+
+
+@pytest.mark.parametrize(("scheme", "hint"), [("https", "--cert-file"), ("http", "speaks TLS is")])
+@pytest.mark.parametrize(
+    "end",
+    [
+        ConnectionResetError(104, "Connection reset by peer"),
+        ConnectionAbortedError(103, "Software caused connection abort"),
+        BrokenPipeError(32, "Broken pipe"),
+        http.client.RemoteDisconnected("Remote end closed connection without response"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)"),
+        ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] certificate required"),
+    ],
+    ids=lambda end: type(end).__name__,
+)
+def test_however_a_node_hangs_up_the_hint_is_the_same(
+    end: OSError, scheme: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "_attempt", lambda *_: end)
+    with pytest.raises(Unreachable, match=hint):
+        Client([f"{scheme}://127.0.0.1:1"], deadline_s=0.01).get("/api/x")
 
 
 def test_a_ca_file_that_is_none(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def test_nothing_is_left_behind_by_a_replay() -> None:
         await ctx.race(beside(), ctx.spawn(beside()))
         ctx.spawn(never_begins())
 
+    gc.collect()  # what other tests left is not this one's
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         body = decide(code, RunModel(code).task())
