@@ -21,6 +21,7 @@ from raftflow.cluster.api.hosted_tasks import HostedTasks
 from raftflow.cluster.api.repairing import while_repairing
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.attempts import Attempts
 from raftflow.cluster.background import end, spawn
 from raftflow.cluster.backup.source import BackupSource
 from raftflow.cluster.checkpoints import Checkpoints
@@ -329,6 +330,7 @@ class Node:
             consensus=consensus, node_id=config.node_id, leading=self.duties
         )
         self.refused = RefusedCalls(consensus=consensus, node_id=config.node_id)
+        self.attempts = Attempts()
         self.pollers = Pollers(
             consensus=consensus,
             node_id=config.node_id,
@@ -355,6 +357,7 @@ class Node:
         self.replica.subscribe(self.forwarder.on_applied)
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
+        self.replica.subscribe(self.attempts.on_applied)
         self.replica.subscribe(self._count)
         self.proposer.on_committed = self.samples.committed
         consensus.channel.register(DEMAND_METHOD, self.duties.on_demand_message)
@@ -384,6 +387,7 @@ class Node:
             pollers=self.pollers,
             leader_facts=self.leader_facts,
             refused=self.refused,
+            attempts=self.attempts,
             replica=self.replica,
             store=store,
             consensus=self.consensus,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from raftflow.cluster.api.auth import Tokens
+from raftflow.cluster.attempts import Attempts
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.checkpoints import Made
 from raftflow.cluster.config import Config
@@ -269,6 +270,7 @@ class NodeServices:
     pollers: Pollers
     leader_facts: LeaderFacts
     refused: RefusedCalls
+    attempts: Attempts
     replica: Replica
     store: Store
     consensus: Consensus

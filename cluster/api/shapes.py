@@ -236,9 +236,16 @@ SHAPES: Mapping[str, Schema] = {
         worker_id=TEXT,
         node=TEXT,
         last_error=TEXT,
+        past_attempts=array(ref("Attempt")),
         fire_at=TIME,
         signal_name=TEXT,
         **_shown("input", "output"),
+    ),
+    "Attempt": _shape(
+        {"attempt": COUNT, "started_at": TIME, "ended_at": TIME},
+        worker_id=TEXT,
+        node=TEXT,
+        error=TEXT,
     ),
     "Signal": _shape(
         {"name": TEXT}, event_id=COUNT, received_at=TIME, taken_by=COUNT, **_shown("payload")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, cast
@@ -14,6 +14,7 @@ from raftflow.cluster.api.encoding import Rows
 from raftflow.cluster.api.handlers.access import Reached
 from raftflow.cluster.api.handlers.runs import DescribedRun, HistoryPage
 from raftflow.cluster.api.payloads import hidden, put_payload, timestamp
+from raftflow.cluster.attempts import Attempt
 from raftflow.cluster.codec.events import decode_event
 from raftflow.cluster.store.records import unframe
 from raftflow.cluster.store.views import RunCounts, RunFilter, RunPage, RunSummary
@@ -77,6 +78,10 @@ def run_counts(counts: RunCounts) -> dict[str, Any]:
 
 def described(found: DescribedRun) -> dict[str, Any]:
     run = found.run
+
+    def show(step: Step) -> dict[str, Any]:
+        return _step(step, found.past_attempts.get(step.sequence, ()))
+
     view: dict[str, Any] = {
         "workflow_id": run.key.workflow_id,
         "run_id": run.key.run_id,
@@ -90,7 +95,8 @@ def described(found: DescribedRun) -> dict[str, Any]:
         "memo": show_memo(run.memo),
         # Open steps at once: they may move on while a long answer is written.
         "steps": Rows(
-            [_step(s) if s.status is StepStatus.SCHEDULED else s for s in run.steps], _shown
+            [show(step) if step.status is StepStatus.SCHEDULED else step for step in run.steps],
+            lambda each: show(each) if isinstance(each, Step) else each,
         ),
         "signals": Rows(found.signals, _signal),
         "waiting_on": [_waiting(run, wait) for wait in waiting_on(run)],
@@ -370,7 +376,7 @@ def _step_outcome(step: Step | OpenStep) -> dict[str, Any]:
     return view
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: Step, past: Sequence[Attempt]) -> dict[str, Any]:
     """What a person wants to know of a step: the outcome, and how it came about."""
     view = _step_outcome(step)
     view["scheduled_at"] = timestamp(step.scheduled_ms)
@@ -385,12 +391,24 @@ def _step(step: Step) -> dict[str, Any]:
         if task.leased_ms:
             view["started_at"] = timestamp(task.leased_ms)
         _texts(view, worker_id=task.worker_id, node=task.node, last_error=step.last_error)
+        if past:
+            view["past_attempts"] = [_attempt(each) for each in past]
     elif step.kind is StepKind.TIMER:
         view["fire_at"] = timestamp(step.fire_at_ms)
     elif step.kind is StepKind.SIGNAL:
         view["signal_name"] = step.signal_name
     elif step.kind is StepKind.CHILD:
         view["parent_close_policy"] = step.parent_close_policy.name
+    return view
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        "attempt": attempt.number,
+        "started_at": timestamp(attempt.started_ms),
+        "ended_at": timestamp(attempt.ended_ms),
+    }
+    _texts(view, worker_id=attempt.worker_id, node=attempt.node, error=attempt.error)
     return view
 
 
@@ -453,10 +471,6 @@ def _wait_detail(wait: WaitView) -> str:
     if wait.kind == StepKind.CHILD.name:
         return "the child workflow to end"
     return f"signal {wait.signal_name}" if wait.signal_name else "the timer to fire"
-
-
-def _shown(step: Step | dict[str, Any]) -> dict[str, Any]:
-    return _step(step) if isinstance(step, Step) else step
 
 
 def _texts(view: dict[str, Any], **texts: str) -> None:

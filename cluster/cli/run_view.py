@@ -46,6 +46,9 @@ def run_view(run: dict[str, Any], *, recent: int | None = None) -> list[Block]:
     if steps:
         left_out = len(run["steps"]) - len(steps)
         view.append(_steps(steps, f"steps, {left_out} before them" if left_out else "steps"))
+    past = [(step, each) for step in steps for each in step.get("past_attempts", ())]
+    if past:
+        view.append(_past_attempts(past[-recent:] if recent else past))
     if run["signals"]:
         columns = ("signal", "payload", "taken by")
         rows = [
@@ -134,6 +137,24 @@ def _steps(steps: Sequence[dict[str, Any]], title: str) -> Rows:
         for step in steps
     ]
     return Rows(("seq", "step", "kind", "status", "attempts", "result"), rows, title)
+
+
+def _past_attempts(past: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Rows:
+    rows = [
+        (
+            step["sequence"],
+            step["step_name"],
+            each["attempt"],
+            each.get("worker_id"),
+            each.get("node"),
+            each["started_at"],
+            each["ended_at"],
+            shortened(each.get("error", "")),
+        )
+        for step, each in past
+    ]
+    columns = ("seq", "step", "attempt", "worker", "node", "started at", "ended at", "error")
+    return Rows(columns, rows, "attempts before the last")
 
 
 def _shown(holder: dict[str, Any], name: str) -> str | None:

@@ -3,7 +3,6 @@
 
 import { OPEN, RunActions } from "./actions.js";
 import { workflowPath } from "./api.js";
-import { Attempts } from "./attempts.js";
 import { now } from "./clock.js";
 import { bdi, duration, h, localTime, payload, pill, reconcile, setText, table } from "./dom.js";
 import { factElement, has, pick } from "./facts.js";
@@ -31,7 +30,6 @@ export class RunView {
     this.runId = runId;
     this.ns = ns;
     this.events = [];
-    this.attempts = new Attempts();
     this.asking = new Pace();
     this.whyPace = new Pace(WHY_MS);
     this.mayAskWhy = this.api.may("WhyRun");
@@ -153,7 +151,6 @@ export class RunView {
     reconcile(this.status, [run.status], (status) => status, pill);
     this.actions.show(run);
     reconcile(this.facts, facts(run, this.ns), (fact) => fact.name, factElement);
-    this.attempts.watch(run.steps);
     this.weave.show(timeline(run, this.events, now()));
     const pending = run.waiting_on ?? [];
     reconcile(

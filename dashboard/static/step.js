@@ -71,7 +71,7 @@ export class StepRow {
   showBody() {
     if (!this.details.open) return;
     const { pick, context } = this;
-    const attempts = attemptsOf(pick, context.attempts.of(pick.sequence));
+    const attempts = attemptsOf(pick);
     const facts = stepFacts(pick, this.cloth.picks, context);
     const parts = [
       { part: "facts", facts },
@@ -224,7 +224,7 @@ function attemptsTable(attempts) {
 function attemptRow(row) {
   if (row.missing) {
     const many = row.missing === 1 ? "one attempt" : `${count(row.missing)} attempts`;
-    const text = `${many} before this page was opened: the history keeps the last one`;
+    const text = `${many} that this node did not see, or that was too long ago`;
     return h("tr", {}, h("td", { colspan: 6, class: "quiet" }, text));
   }
   const { attempt, outcome, error, worker_id: worker, node, started_at: began, took } = row;

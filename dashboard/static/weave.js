@@ -15,7 +15,7 @@ const SIEVES = {
 };
 
 export class Weave {
-  // `context` is what the rows need to know: the api, the namespace, the run, the attempts seen.
+  // `context` is what the rows need to know: the api, the namespace, the run.
   constructor(context) {
     this.context = context;
     this.sieve = "all";

@@ -202,6 +202,12 @@ def test_steps_side_by_side_overlap(visit: Visit) -> None:
     together.first.wait_for()
     retried = steps.filter(has_text="charge")
     assert "3 attempts" in retried.inner_text()
+    retried.locator("summary").click()
+    attempts = retried.get_by_role("region", name="Attempts").locator("tbody tr")
+    visitor.until("all attempts", lambda: attempts.count() == 3)
+    told = [each.inner_text() for each in attempts.all()]
+    assert ["did not answer" in each for each in told] == [True, True, False]
+    assert all("packer-1" in each for each in told), told
 
 
 def test_why_a_run_waits(visit: Visit) -> None:

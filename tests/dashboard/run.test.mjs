@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { outcome, whatChanged } from "./actions.js";
-import { Attempts, attemptsOf } from "./attempts.js";
+import { attemptsOf } from "./attempts.js";
 import { familyOf } from "./family.js";
 import { matcher } from "./history.js";
 import { Pace } from "./pace.js";
@@ -180,41 +180,39 @@ test("an open step says what it waits for", () => {
 
 // ---- attempts -------------------------------------------------------------------------------------
 
-test("who watches sees the attempts that leave no event", () => {
-  const attempts = new Attempts();
-  const step = { kind: "ACTIVITY", status: "SCHEDULED", sequence: 1 };
-  const out = (n, worker) => ({
-    ...step,
-    attempts: n,
-    started_at: at(n),
-    worker_id: worker,
-    node: "n1",
-  });
-  attempts.watch([{ ...step, attempts: 0 }]);
-  attempts.watch([out(1, "a")]);
-  attempts.watch([{ ...step, attempts: 1, next_attempt_at: at(9), last_error: "boom" }]);
-  attempts.watch([{ ...out(2, "b"), last_error: "boom" }]);
-  assert.deepEqual(attempts.of(1), [
-    { attempt: 1, started_at: at(1), worker_id: "a", node: "n1", ended: true, error: "boom" },
-    { attempt: 2, started_at: at(2), worker_id: "b", node: "n1" },
-  ]);
-  const closing = { attempt: 3, worker_id: "c", node: "n3", started_at: at(3) };
-  const pick = { kind: "ACTIVITY", attempts: 3, status: "COMPLETED", closing, to: t(10) };
-  const rows = attemptsOf(pick, attempts.of(1));
+test("each attempt has its worker, node, error and time", () => {
+  const past_attempts = [
+    { attempt: 1, started_at: at(1), ended_at: at(4), worker_id: "a", node: "n1", error: "boom" },
+    { attempt: 2, started_at: at(5), ended_at: at(9), worker_id: "b", node: "n2", error: "bang" },
+  ];
+  const closing = { attempt: 3, worker_id: "c", node: "n3", started_at: at(13) };
+  const step = { kind: "ACTIVITY", attempts: 3, past_attempts };
+  const rows = attemptsOf({ ...step, status: "COMPLETED", closing, to: t(20) });
   assert.deepEqual(
-    rows.map((row) => [row.attempt, row.worker_id, row.outcome]),
+    rows.map((row) => [row.attempt, row.worker_id, row.node, row.outcome, row.took]),
     [
-      [1, "a", "failed"],
-      [2, "b", ""],
-      [3, "c", "completed"],
+      [1, "a", "n1", "failed", 3],
+      [2, "b", "n2", "failed", 4],
+      [3, "c", "n3", "completed", 7],
     ],
   );
-  assert.equal(rows[2].took, 7);
+  assert.equal(rows[1].error, "bang");
 });
 
-test("attempts that nobody saw are said to be missing", () => {
+test("the attempt that has just failed, or was cancelled, stands there once", () => {
+  const unwanted = { attempt: 1, started_at: at(1), ended_at: at(4), worker_id: "a" };
+  const failed = { ...unwanted, error: "boom" };
+  const step = { kind: "ACTIVITY", attempts: 1, past_attempts: [failed] };
+  const backoff = { ...step, open: true, next_attempt_at: at(9), last_error: "boom" };
+  const cancelled = { ...step, status: "CANCELLED", past_attempts: [unwanted] };
+  const outcomes = (pick) => attemptsOf(pick).map((row) => [row.attempt, row.outcome, row.error]);
+  assert.deepEqual(outcomes(backoff), [[1, "failed", "boom"]]);
+  assert.deepEqual(outcomes(cancelled), [[1, "cancelled", undefined]]);
+});
+
+test("attempts that the node did not see are said to be missing", () => {
   const pick = { kind: "ACTIVITY", attempts: 3, open: true, started_at: at(3), worker_id: "c" };
-  assert.deepEqual(attemptsOf(pick, [])[0], { missing: 2 });
+  assert.deepEqual(attemptsOf(pick)[0], { missing: 2 });
 });
 
 // ---- two people, one run --------------------------------------------------------------------------

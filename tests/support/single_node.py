@@ -28,6 +28,7 @@ from engine_harness import (
 from raftflow.cluster.api.auth import Tokens
 from raftflow.cluster.api.server import ApiServer
 from raftflow.cluster.api.services import CompleteWith, NodeServices
+from raftflow.cluster.attempts import Attempts
 from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.source import Taken
 from raftflow.cluster.checkpoints import Made
@@ -107,6 +108,7 @@ class SingleNode:
     harness: EngineHarness = field(default_factory=EngineHarness)
     parked: list[Parked] = field(default_factory=list)
     listeners: list[Callable[[Any, Batch], None]] = field(default_factory=list)
+    attempts: Attempts = field(default_factory=Attempts)
     executed: list[Command] = field(default_factory=list)  # whoever said them
     origins: list[Origin] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
@@ -127,6 +129,7 @@ class SingleNode:
 
     def __post_init__(self) -> None:
         self.harness.time_ms = START_MS
+        self.listeners.append(self.attempts.on_applied)
 
     # ---- forwarder, reads ---------------------------------------------------------------------
 
@@ -626,6 +629,7 @@ def services(node: SingleNode, config: Config, levels: Levels | None = None) -> 
         pollers=node,
         leader_facts=LeaderFacts(consensus=node, node_id="n1", leading=node),
         refused=RefusedCalls(consensus=node, node_id="n1"),
+        attempts=node.attempts,
         replica=node,
         store=node,
         consensus=node,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from raftflow.cluster.api.handlers.common import (
     check_namespace,
@@ -15,6 +15,7 @@ from raftflow.cluster.api.handlers.common import (
 from raftflow.cluster.api.services import NodeServices
 from raftflow.cluster.api.status import ApiError
 from raftflow.cluster.api.watch import Watch
+from raftflow.cluster.attempts import Attempt
 from raftflow.cluster.background import in_thread
 from raftflow.cluster.store.views import (
     PAGE_BYTES,
@@ -55,10 +56,12 @@ class StartedRun:
 
 @dataclass(frozen=True, slots=True)
 class DescribedRun:
-    """``signals`` are all of them, with who took which; the run holds only the untaken ones."""
+    """``signals`` are all of them, with who took which; the run holds only the untaken ones.
+    ``past_attempts``: by sequence, those that left no event, as far as this node saw them."""
 
     run: Run
     signals: Sequence[Signal]
+    past_attempts: Mapping[int, Sequence[Attempt]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +147,15 @@ async def describe(
     node: NodeServices, namespace: str, workflow_id: str, run_id: str
 ) -> DescribedRun:
     run, index = await read(node, namespace, workflow_id, run_id)
-    waiting, length = _waiting_signals(run), run.history_length
+    past, waiting, length = node.attempts.of(run.key), _waiting_signals(run), run.history_length
     if not (waiting or run.signals or any(_took_signal(step) for step in run.steps)):
-        return DescribedRun(run, ())  # each signal is either untaken or some step's, or waits
+        # Each signal is either untaken or some step's, or waits.
+        return DescribedRun(run, (), past)
     await node.replica.written(index)
     signals = await node.store.signals_of(run.key)
     if any(signal.event_id > length for signal in signals):
         waiting = []  # those that waited have joined the history meanwhile, before any other
-    return DescribedRun(run, [*signals, *waiting])
+    return DescribedRun(run, [*signals, *waiting], past)
 
 
 def _waiting_signals(run: Run) -> list[Signal]:

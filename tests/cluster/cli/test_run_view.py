@@ -136,3 +136,24 @@ def test_a_run_with_many_steps_fits_on_a_terminal() -> None:
     [_, rows] = run_view.run_view(RUN | {"steps": steps}, recent=20)
     assert isinstance(rows, run_view.Rows)
     assert (len(rows.rows), rows.title) == (20, "steps, 30 before them")
+
+
+def test_attempts_before_the_last_have_their_worker_and_node() -> None:
+    past = {
+        "attempt": 1,
+        "worker_id": "w\u202e1",
+        "node": "n3",
+        "started_at": "2026-01-01T00:00:01.000000Z",
+        "ended_at": "2026-01-01T00:00:02.000000Z",
+        "error": "card declined",
+    }
+    run = RUN | {"steps": [STEP | {"attempts": 30, "past_attempts": [past] * 25}]}
+    [*_, rows] = run_view.run_view(run)
+    assert isinstance(rows, run_view.Rows)
+    assert rows.title == "attempts before the last"
+    assert rows.rows[0][2:5] == (1, "w\u202e1", "n3")
+    assert rows.rows[0][-1] == "card declined"
+    assert len(rows.rows) == 25
+    [*_, rows] = run_view.run_view(run, recent=20)
+    assert isinstance(rows, run_view.Rows)
+    assert len(rows.rows) == 20

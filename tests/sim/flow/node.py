@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from raftflow.cluster.api.services import NodeServices
+from raftflow.cluster.attempts import Attempts
 from raftflow.cluster.clock import LogClock
 from raftflow.cluster.clock_exchange import ClockExchange
 from raftflow.cluster.consensus import types
@@ -278,6 +279,7 @@ class FlowNode(SimNode):
             decision_timeout_ms=world.decision_timeout_ms,
             **shared,
         )
+        self.attempts = Attempts()
         self._wire()
 
     def _wire(self) -> None:
@@ -291,6 +293,7 @@ class FlowNode(SimNode):
         self.replica.subscribe(self.forwarder.on_applied)
         self.replica.subscribe(self.duties.on_applied)
         self.replica.subscribe(self.dispatch.on_applied)
+        self.replica.subscribe(self.attempts.on_applied)
         channel.register(DEMAND_METHOD, self.duties.on_demand_message)
         channel.register(HEARTBEAT_METHOD, self.duties.on_heartbeat_message)
         channel.on_up(self.exchange.tell)
@@ -337,6 +340,7 @@ class FlowNode(SimNode):
                 consensus=self.consensus,  # type: ignore[arg-type]
                 node_id=self.name,
             ),
+            attempts=self.attempts,
             replica=self.replica,  # type: ignore[arg-type]
             store=self.store,
             consensus=self.consensus,  # type: ignore[arg-type]
