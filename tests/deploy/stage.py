@@ -194,9 +194,9 @@ class Stage:
         scraped = 'up{job="raftflow"} == 1'
         _wait_for(lambda: len(self._asked(scraped)) == nodes, WATCHED_S, self._not_scraped)
         self.seen.targets = sorted(each["instance"] for each in self._asked(scraped))
-        # Twice an evaluation: what would be pending for good is seen.
+        # Long enough to see what is pending at first, and then fires.
         _wait_for(
-            lambda: self._asked("workflowd_raft_leader_known offset 30s == 1"),
+            lambda: self._asked("workflowd_raft_leader_known offset 20s == 1"),
             WATCHED_S,
             lambda: "no leader is known to Prometheus",
         )

@@ -71,12 +71,16 @@ def test_files_that_are_mounted_exist(document: dict[str, Any]) -> None:
 def test_prometheus_sees_three_nodes_and_a_lost_quorum(
     document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """With the very files that the container has, and Debian's Prometheus."""
+    """With the files that the container has and Debian's Prometheus, which looks more often."""
     need_a_stage()
     services, volumes = document["services"], tmp_path / "volumes"
     program = need("prometheus")
     watching = container("prometheus", {"read_only": False, **services["prometheus"]}, volumes)
-    config, data = (mount.target for mount in (watching.mounts[0], watching.mounts[-1]))
+    (config, *others), data = watching.mounts, watching.mounts[-1].target
+    patient = Path(config.source).read_text()
+    assert patient.count("_interval: 15s") == 2
+    often = tmp_path / "prometheus.yaml"
+    often.write_text(patient.replace("15s", "2s"))
     plan = Plan(
         directory=str(tmp_path),
         before=(container("setup", services["setup"], volumes),),
@@ -84,9 +88,10 @@ def test_prometheus_sees_three_nodes_and_a_lost_quorum(
         prometheus=replace(
             watching,
             argv=(
-                *(program, f"--config.file={config}", f"--storage.tsdb.path={data}"),
+                *(program, f"--config.file={config.target}", f"--storage.tsdb.path={data}"),
                 f"--web.listen-address={PROMETHEUS.removeprefix('http://')}",
             ),
+            mounts=(replace(config, source=str(often)), *others),
             # Not the owner of anything: as in its own image.
             user=NOBODY,
         ),
