@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -209,16 +210,22 @@ def test_two_dead_nodes_and_one_back(shared: tuple[DevCluster, WorkerProcess]) -
     finish(cluster, "quorum")
     cluster.kill(*dead)
     body = {"type": "Quick", "workflow_id": "alone", "request_id": "alone"}
-    for method, path, payload in (
-        ("POST", "/api/workflows", body),
-        ("GET", workflow_path("quorum"), None),
-        ("GET", workflow_path("quorum", "/history"), None),
-    ):
-        with pytest.raises(HttpError) as refused:
+
+    def refused(method: str, path: str, payload: dict[str, Any] | None = None) -> None:
+        with pytest.raises(HttpError) as refusal:
             cluster.call(survivor, method, path, payload, timeout=10)
-        assert refused.value.status == 503
-        assert refused.value.body["code"] == "UNAVAILABLE"
-        assert refused.value.body["maybe_applied"] is False
+        assert refusal.value.status == 503
+        assert refusal.value.body["code"] == "UNAVAILABLE"
+        assert refusal.value.body["maybe_applied"] is False
+
+    with ThreadPoolExecutor() as pool:
+        calls = (
+            pool.submit(refused, "POST", "/api/workflows", body),
+            pool.submit(refused, "GET", workflow_path("quorum")),
+            pool.submit(refused, "GET", workflow_path("quorum", "/history")),
+        )
+    for call in calls:
+        call.result()
     cluster.start_node(dead[0])
     cluster.call(survivor, "POST", "/api/workflows", body)
     assert finish(cluster, "alone")["status"] == "COMPLETED"
