@@ -220,6 +220,11 @@ class _SyncObj(SyncObj):  # type: ignore[misc]
         return max(self.commit_index, self._following.commit)
 
     @property
+    def is_level(self) -> bool:
+        """Whether all that the leader said is committed is so here."""
+        return self.leader is not None and self.commit_index >= self.heard_commit_index
+
+    @property
     def configuration(self) -> Held:
         """The one in force: the newest in the log."""
         return self._configurations.newest

@@ -481,6 +481,7 @@ class Consensus:
             self._core.tick()
         except Exception as error:  # noqa: BLE001
             self.fatal(error)
+        self._standing.level = self._standing.level or self._core.is_level
 
     def _on_timer(self) -> None:
         now = self._loop.time()
@@ -522,15 +523,14 @@ class Consensus:
         self._wake()
 
     def _settle(self, held: Held) -> None:
-        if self._standing.settle(held):
+        if self._standing.settle(held, self.configuration):
             self._cast_out(f"was removed from its cluster (entry {held.index})")
 
     def _refused(self, peer: str, refusal: HandshakeError) -> None:
         """A peer (or, by what it says, this node itself) will not have us."""
         # A log that is under repair says nothing yet; all this is told again.
         if refusal.reason == NOT_A_MEMBER and self._built:
-            led = self._core.leader is not None
-            now = self._loop.time()
+            led, now = self._core.leader is not None, self._loop.time()
             if self._standing.surely_removed(as_of=refusal.configuration, led=led, now_s=now):
                 self._cast_out(
                     f"does not belong to its cluster any more ({peer}: {refusal.detail})"

@@ -1,7 +1,8 @@
 """Whether this node still belongs to its cluster; and if not, why, in words that name the way out.
 
 A node ends only when it is sure: members that are behind refuse a newcomer as well, and a node that
-was removed may be added again.
+was removed may be added again. The entry that removes it may be history, too, which a newcomer of
+the same name reads through: what takes it in again is still on its way.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class Standing:
     """What this node knows to be committed of its own membership, on the disk that it has.
 
     `raft/removed` stays on disk after the entry that removed it: the log that said so goes.
+    ``level``: this process knew once all that its leader knew to be committed. The leader that took
+    it in knew every removal before, so what removes it from then on is news.
     """
+
+    level = False
 
     def __init__(self, file: MembershipFile, directory: str, node_id: str, disk: str) -> None:
         self._file = file
@@ -56,8 +61,9 @@ class Standing:
     def _known(self) -> int:
         return self._file.held.index if self._file.held is not None else -1
 
-    def settle(self, held: Held) -> bool:
-        """Write down a committed configuration; True if it removes this node."""
+    def settle(self, held: Held, newest: Configuration) -> bool:
+        """Write down a committed configuration; True if it surely removes this node. `newest` is
+        the last one in the log, committed or not."""
         if held.index <= self._known:
             return False  # a copy brought a newer one
         leaves = self.is_member and held.configuration.find(self._node_id) is None
@@ -69,7 +75,7 @@ class Standing:
             os.unlink(self._mark)
             sync_directory(os.path.dirname(self._mark))
             self._removed = False
-        return leaves
+        return leaves and self.level and newest.find(self._node_id) is None
 
     def surely_removed(self, *, as_of: int, led: bool, now_s: float) -> bool:
         """A peer says that this node does not belong to the cluster, as of this entry. Who was a

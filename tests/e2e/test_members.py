@@ -226,6 +226,20 @@ def test_a_node_that_never_comes_harms_nothing_and_is_taken_back(three: Nodes) -
     three.wait_settled("n1", "n2", "n3")
 
 
+def test_a_node_that_was_taken_back_before_it_came_can_be_added_again(three: Nodes) -> None:
+    """It reads in the log that it was removed, and that is over."""
+    fourth = three["n4"]
+    for _ in range(2):
+        three.cli("node", "add", f"n4={fourth.raft}", "--no-wait")
+        three.cli("node", "remove", "n4")
+    three.add("n4")
+    three.wait_settled("n1", "n2", "n3", "n4")
+    assert "n4 is removed" in three.cli("node", "remove", "n4")
+    status, said = fourth.ended()
+    assert status == 78
+    assert "n4 was removed from its cluster" in said
+
+
 def test_what_would_leave_no_majority_is_refused(three: Nodes) -> None:
     leader = three.leader()
     away, other = (each for each in ("n1", "n2", "n3") if each != leader)
