@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from raftflow.cluster.consensus.certified import WRONG_CERTIFICATE
+from raftflow.cluster.consensus.handshake import WRONG_DIRECTION
 from raftflow.cluster.consensus.link import Link
 
 # Nodes that were removed, and callers that never belonged here.
@@ -31,6 +32,8 @@ class Trouble(StrEnum):
     UNKNOWN_HOST = "unknown_host"
     TLS = "tls"  # one side does not trust the other's certificate
     SILENT = "silent"  # it takes connections and says nothing
+    ONE_WAY = "one_way"  # it answers, but has not called as it should
+    FELL_SILENT = "fell_silent"  # it was connected: the next call shows whether the way is gone
     REFUSED_BY_PEER = "refused_by_peer"
     REFUSED_HERE = "refused_here"
     HUNG_UP = "hung_up"
@@ -86,6 +89,8 @@ class Contacts:
 
     def call_failed(self, peer: str, link: Link) -> None:
         """Two did not come to terms."""
+        if _in_the_wrong_direction(link) and not link.dialled:
+            return  # what this node meets when it calls itself says more
         trouble, detail = _of_link(link)
         # One that nobody can name is not worth a place.
         if peer and (peer in self._peers or trouble is Trouble.REFUSED_HERE):
@@ -118,15 +123,23 @@ def _with_refusal(contact: Contact) -> Contact:
     return contact
 
 
+def _in_the_wrong_direction(link: Link) -> bool:
+    return link.refusal is not None and link.refusal.reason == WRONG_DIRECTION
+
+
 def _of_link(link: Link) -> tuple[Trouble, str]:
     reason, detail = link.reason, link.detail
+    if _in_the_wrong_direction(link):
+        return Trouble.ONE_WAY, detail
     if reason == WRONG_CERTIFICATE or isinstance(link.error, ssl.SSLError):
         return Trouble.TLS, detail
     unheard = link.dialled and link.peer is None and not link.refused
     ended = reason in ("peer_closed", "connection_lost")
     if unheard and ended and link.certified is not None:  # TLS 1.3 says no more to the caller
         return Trouble.TLS, _NOT_TRUSTED
-    if reason in ("peer_silent", "handshake_timeout"):
+    if reason == "peer_silent":
+        return Trouble.FELL_SILENT, detail
+    if reason == "handshake_timeout":
         return Trouble.SILENT, detail
     if reason == "refused_by_peer":
         return Trouble.REFUSED_BY_PEER, detail

@@ -15,6 +15,7 @@ _MAX_TEXT = 512
 STALE_DATA = "stale_data"
 NOT_A_MEMBER = "not_a_member"
 WRONG_CLUSTER = "wrong_cluster"
+WRONG_DIRECTION = "wrong_direction"
 _CLUSTER_IDS = "unless set, it is derived from peers, which must be the same on every node"
 # What releases before 0.3 do not say.
 _OPTIONAL = frozenset({"configuration", "boots", "seen_incarnation", "seen_boots", "seen_boot_id"})
@@ -175,7 +176,7 @@ def check_call(call: Hello, *, mine: Hello, peers: frozenset[str]) -> None:
         raise HandshakeError("malformed_hello", f"unknown purpose {call.purpose!r:.40}")
     if known and call.node_id > mine.node_id:
         # The lower id dials: two connections for one purpose would need a tie-break.
-        raise HandshakeError("wrong_direction", f"{mine.node_id!r} dials {call.node_id!r}")
+        raise HandshakeError(WRONG_DIRECTION, f"{mine.node_id!r} dials {call.node_id!r}")
 
 
 def check_own_data(theirs: Hello, *, mine: Hello) -> None:

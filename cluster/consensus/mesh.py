@@ -41,7 +41,8 @@ log = structlog.get_logger()
 _REFUSED_PAUSE_S = 1.0
 _SETTLED_S = 1.0
 _REPEAT_LOG_S = 10.0
-# A peer that should have called by now may not know that this node is a member.
+# A peer that should have called by now may not know that this node is a member; and whoever asks
+# why it is away is told what a call meets.
 _UNCALLED_S = 2.0
 
 
@@ -327,9 +328,7 @@ class Mesh:
     async def _dial_if_uncalled(self, peer: str, address: str, purpose: Purpose) -> None:
         while True:
             await asyncio.sleep(_UNCALLED_S * random.uniform(1.0, 1.5))
-            if self._hello.configuration == 0 or self.link(peer, purpose) is not None:
-                continue  # Nobody has joined since the cluster was born; or all is well.
-            link = await self._dial(peer, address, purpose)
+            link = self.link(peer, purpose) or await self._dial(peer, address, purpose)
             if link is not None:
                 await asyncio.shield(link.ended)
 

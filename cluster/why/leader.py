@@ -172,7 +172,7 @@ def _leaderless(members: Members) -> tuple[Link, ...]:
     )
     if len(present) < members.majority:
         return (seen, *_no_quorum(members, present))
-    return (seen, *_votes(members, present))
+    return (seen, *_votes(members, present, since))
 
 
 def _can_vote(members: Members, node: Member) -> bool:
@@ -243,15 +243,21 @@ def _missing(members: Members, node: Member, reason: Link) -> Mapping[str, Fact]
     }
 
 
-def _votes(members: Members, present: Sequence[Member]) -> tuple[Link, ...]:
-    """Enough can vote, and nobody has won yet: who stands, who voted for whom, who refused."""
+def _votes(
+    members: Members, present: Sequence[Member], leaderless_ms: int | None
+) -> tuple[Link, ...]:
+    """Enough can vote, and nobody has won yet: who stands, who voted for whom, who refused. What
+    was refused before this time without a leader says nothing of it."""
     within_ms = _BALLOT_TIMEOUTS * members.facts.election_max_ms
+    if leaderless_ms is not None:
+        within_ms = min(within_ms, leaderless_ms + members.facts.election_max_ms)
     refused = [
         (each, ballot)
         for each in present
         for ballot in each.of("votes").get("ballots", ())
         if ballot["objection"] is not None and ballot["ago_ms"] <= within_ms
     ]
+    refused.sort(key=lambda each: -each[1]["ago_ms"])
     evidence: dict[str, Fact] = {
         "votes": tuple(
             {

@@ -29,8 +29,10 @@ _TELLING = (
     Trouble.CONNECTION_REFUSED,
     Trouble.UNKNOWN_HOST,
     Trouble.NO_ROUTE,
+    Trouble.ONE_WAY,
     Trouble.SILENT,
     Trouble.NO_ANSWER,
+    Trouble.FELL_SILENT,
     Trouble.HUNG_UP,
     Trouble.NOT_TRIED,
 )
@@ -115,6 +117,19 @@ def _of_trouble(members: Members, name: str) -> Link:
             " it is stopped, or cannot get on.",
             f"look at the process of {name} (state T: `kill -CONT PID`; state D: its disk), or"
             " start it again",
+        ),
+        Trouble.ONE_WAY: (
+            Cause.LINK_DOWN,
+            f"{name} answers {by} at {address}, but does not call it back, as it should: what is"
+            " between them lets only one of them open connections.",
+            f"see that {name} reaches the Raft address of {by}, then {_NETWORK}",
+        ),
+        Trouble.FELL_SILENT: (
+            Cause.NODE_FROZEN,
+            f"{name} was connected with {by} and fell silent: its process is stopped or cannot get"
+            " on, or what is between them drops everything.",
+            f"ask again in a few seconds: then it is known which. See the process of {name} (state"
+            " T: `kill -CONT PID`; state D: its disk)",
         ),
         Trouble.UNKNOWN_HOST: (
             Cause.LINK_DOWN,

@@ -58,7 +58,21 @@ async def test_one_that_takes_connections_and_says_nothing_is_silent() -> None:
 async def test_it_is_for_the_peer_to_call() -> None:
     two = await start_peer("n2", ports_of(*ONE_AND_TWO))
     assert seen(two, "n1").trouble is Trouble.NOT_TRIED
+    # One that should have called long ago is called, so that it is known what keeps it away.
+    await trouble(two, "n1", Trouble.CONNECTION_REFUSED)
     await two.mesh.stop()
+
+
+async def test_one_that_answers_and_cannot_call_back_is_not_said_to_refuse() -> None:
+    """As behind a firewall that lets only one of them open connections."""
+    (first, second), (nowhere,) = free_ports(2), free_ports(1)
+    one = await start_peer("n1", {"n1": first, "n2": nowhere})
+    two = await start_peer("n2", {"n1": first, "n2": second})
+    await trouble(two, "n1", Trouble.ONE_WAY)
+    assert seen(one, "n2").trouble is Trouble.CONNECTION_REFUSED
+    for each in (one, two):
+        assert not seen(each, "n2" if each is one else "n1").refusal
+        await each.mesh.stop()
 
 
 async def test_who_is_of_another_cluster_is_refused_and_both_know() -> None:

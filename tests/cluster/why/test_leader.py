@@ -126,6 +126,25 @@ def test_an_election_is_under_way() -> None:
     }
 
 
+def test_votes_are_told_in_the_order_of_time_and_only_those_since_nobody_leads() -> None:
+    picture = leaderless()
+    picture.elected(None, ago_ms=300, reason="no word from n2 for 300 ms")
+
+    def ballot(ago_ms: int, objection: Objection) -> dict[str, Any]:
+        said = {"term": 4, "candidate": "n2", "pre": True, "objection": objection.value}
+        return {**said, "ago_ms": ago_ms, "candidate_log": [3, 400], "own_log": [3, 500]}
+
+    before_ms = 300 + picture.facts.election_max_ms + 1
+    picture.told["n1"]["votes"]["ballots"] = [ballot(50, Objection.HEARS_LEADER)]
+    picture.told["n3"]["votes"]["ballots"] = [
+        ballot(before_ms, Objection.LOG_BEHIND),
+        ballot(100, Objection.TERM_OVER),
+    ]
+    chain = links_of_leader(picture.facts)
+    told = [(each["voter"], each["why"]) for each in chain[1].evidence["refused"]]
+    assert told == [("n3", "term_over"), ("n1", "hears_leader")]
+
+
 @pytest.mark.parametrize("objection", list(Objection))
 def test_who_refused_whom_and_why(objection: Objection) -> None:
     picture = leaderless()

@@ -36,7 +36,9 @@ def test_it_says_who_misses_it_since_when_and_who_does_not() -> None:
     [
         ("connection_refused", Cause.PROCESS_DOWN, "Nothing listens at host-n3:9233"),
         ("silent", Cause.NODE_FROZEN, "its process says nothing"),
+        ("fell_silent", Cause.NODE_FROZEN, "or what is between them drops everything"),
         ("unknown_host", Cause.LINK_DOWN, "cannot resolve the host"),
+        ("one_way", Cause.LINK_DOWN, "lets only one of them open connections"),
         ("no_answer", Cause.LINK_DOWN, "gets no answer from host-n3:9233"),
         ("no_route", Cause.LINK_DOWN, "gets no answer from host-n3:9233"),
         ("hung_up", Cause.LINK_DOWN, "gets no answer"),

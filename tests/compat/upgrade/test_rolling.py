@@ -1,5 +1,5 @@
-"""A cluster of a released version is upgraded node by node, under load: in some orders, or in every
-one (UPGRADE_ORDERS=all, as `make soak` does)."""
+"""A cluster of a released version is upgraded node by node, under load: the first and the last
+release in one order, or all of them in every one (UPGRADE_ORDERS=all, as `make campaigns` does)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,9 @@ pytestmark = pytest.mark.cluster
 
 LEVELS = {"0.1.0": 1, "0.2.0": 2, "0.3.0": 3, "0.4.0": 4}
 ORDERS = ["".join(order) for order in itertools.permutations("123")]
-SOME = {"0.1.0": ("312",), "0.2.0": ("321",), "0.3.0": ("123",), "0.4.0": ("213",)}
-UPGRADES = [
-    (release, order)
-    for release, some in SOME.items()
-    for order in (ORDERS if os.environ.get("UPGRADE_ORDERS") == "all" else some)
-]
+UPGRADES = [("0.1.0", "312"), ("0.4.0", "213")]
+if os.environ.get("UPGRADE_ORDERS") == "all":
+    UPGRADES = list(itertools.product(LEVELS, ORDERS))
 
 
 def refused(cluster: MixedCluster, node_id: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
