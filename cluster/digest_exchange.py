@@ -136,12 +136,18 @@ class DigestExchange:
         """Empty when this node was not there yet, or long ago."""
         return self._replica.digests.at(node_pb2.StateDigest.FromString(payload).index) or b""
 
-    async def _on_first(self, _peer: str, payload: bytes) -> bytes:
-        """Where the peer's states begin to differ from this node's."""
+    async def _on_first(self, peer: str, payload: bytes) -> bytes:
+        """Where the peer's states begin to differ from this node's. A majority has told the peer
+        so, and it is about to end: this may be all that is heard of it."""
         told = node_pb2.StateDigests.FromString(payload)
         ring = self._replica.digests
         index = ring.first_difference(told.first, told.digests)
         exact = index > max(ring.oldest, told.first)
+        if index and (self.last_dispute is None or peer not in self.last_dispute.odd):
+            self.disputes += 1
+            self.last_dispute = Dispute(
+                index=index, peer=peer, decided=True, odd=(peer,), at_s=time.monotonic()
+            )
         return node_pb2.FirstDifference(
             index=index, exact=exact, parts=ring.parts_at(index) if index else {}
         ).SerializeToString()

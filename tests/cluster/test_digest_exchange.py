@@ -97,6 +97,23 @@ async def test_the_one_that_differs_from_two_stops_and_says_where() -> None:
         assert exchanges["c"].last_dispute is not None
 
 
+async def test_one_that_finds_it_first_and_ends_is_not_forgotten() -> None:
+    """Alerts and `why` ask those that are left."""
+    async with exchanging("abc") as (nodes, exchanges, _):
+        for name in "ac":
+            await exchanges[name].stop()  # they would compare too late
+        for name, node in nodes.items():
+            node.apply(b"one", b"wrong" if name == "b" else b"right")
+        exchanges["a"]._tell()
+        await stopped(nodes, "b")
+        heard = [exchanges[each] for each in "ac" if exchanges[each].last_dispute]
+        assert len(heard) == 1
+        assert heard[0].disputes == 1
+        dispute = heard[0].last_dispute
+        assert dispute is not None
+        assert (dispute.index, dispute.decided, dispute.odd) == (2, True, ("b",))
+
+
 async def test_what_differed_from_the_beginning_is_not_known_exactly() -> None:
     async with exchanging("abc") as (nodes, _, _):
         for name, node in nodes.items():
