@@ -92,6 +92,15 @@ def restore(nodes: Nodes, state: Path, manifest: Manifest) -> None:
             made.close()
 
 
+def settled(caller: Caller) -> None:
+    """The leader has read what its predecessor left: it is at it for seconds, once."""
+    deadline = time.monotonic() + LEADERLESS_S
+    while not caller.get("/api/queues")[1]["complete"]:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the leader does not settle")
+        time.sleep(0.1)
+
+
 def questions(caller: Caller, runs: int) -> Iterator[Asked]:
     middle = _many_runs.id_of(runs // 2)
     half = caller.get(f"{LISTED}/{middle}")[1]["started_at"]
@@ -206,6 +215,7 @@ def main() -> None:
         state.unlink()
         nodes.bear(*IDS, arguments=PATIENT)
         callers = {each: Caller(nodes[each]) for each in IDS}
+        settled(callers["n1"])
         ready_s = time.perf_counter() - began
         _cluster.table(
             "set up",
