@@ -124,7 +124,10 @@ def write_exactly(content: bytes) -> None:
 
 
 FOLDED = frozenset(
-    {"workflow id", "type", "step", "signal", "result", "payload", "details", "queue", "worker"}
+    {
+        *("workflow id", "type", "step", "signal", "result", "payload", "details", "error"),
+        *("queue", "worker", "namespace", "pollers", "queues"),
+    }
 )
 STATUS_STYLES = {
     "COMPLETED": "green",

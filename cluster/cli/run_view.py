@@ -46,7 +46,7 @@ def run_view(run: dict[str, Any], *, recent: int | None = None) -> list[Block]:
     if steps:
         left_out = len(run["steps"]) - len(steps)
         view.append(_steps(steps, f"steps, {left_out} before them" if left_out else "steps"))
-    past = [(step, each) for step in steps for each in step.get("past_attempts", ())]
+    past = [(step["sequence"], each) for step in steps for each in step.get("past_attempts", ())]
     if past:
         view.append(_past_attempts(past[-recent:] if recent else past))
     if run["signals"]:
@@ -139,21 +139,19 @@ def _steps(steps: Sequence[dict[str, Any]], title: str) -> Rows:
     return Rows(("seq", "step", "kind", "status", "attempts", "result"), rows, title)
 
 
-def _past_attempts(past: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Rows:
+def _past_attempts(past: Sequence[tuple[int, dict[str, Any]]]) -> Rows:
     rows = [
         (
-            step["sequence"],
-            step["step_name"],
+            sequence,
             each["attempt"],
             each.get("worker_id"),
             each.get("node"),
-            each["started_at"],
             each["ended_at"],
             shortened(each.get("error", "")),
         )
-        for step, each in past
+        for sequence, each in past
     ]
-    columns = ("seq", "step", "attempt", "worker", "node", "started at", "ended at", "error")
+    columns = ("seq", "attempt", "worker", "node", "ended at", "error")
     return Rows(columns, rows, "attempts before the last")
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from fake_api import Call, FakeApi, Reply, serving
+from rich.console import Console
 
 from raftflow.cluster.cli import run_view
 from raftflow.cluster.cli.errors import Unreachable
 from raftflow.cluster.cli.main import cli
+from raftflow.cluster.cli.output import rendered
 
 RUN = {
     "workflow_id": "order-42",
@@ -151,9 +153,27 @@ def test_attempts_before_the_last_have_their_worker_and_node() -> None:
     [*_, rows] = run_view.run_view(run)
     assert isinstance(rows, run_view.Rows)
     assert rows.title == "attempts before the last"
-    assert rows.rows[0][2:5] == (1, "w\u202e1", "n3")
+    assert rows.rows[0][1:4] == (1, "w\u202e1", "n3")
     assert rows.rows[0][-1] == "card declined"
     assert len(rows.rows) == 25
     [*_, rows] = run_view.run_view(run, recent=20)
     assert isinstance(rows, run_view.Rows)
     assert len(rows.rows) == 20
+
+
+def test_long_errors_leave_room_for_who_made_them() -> None:
+    past = {
+        "attempt": 12,
+        "worker_id": "packer-of-the-warehouse-in-the-north",
+        "node": "n3",
+        "started_at": "2026-01-01T00:00:01.000000Z",
+        "ended_at": "2026-01-01T00:00:02.000000Z",
+        "error": "no " + "x" * 200,
+    }
+    [*_, rows] = run_view.run_view(RUN | {"steps": [STEP | {"past_attempts": [past]}]})
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as said:
+        console.print(rendered(rows))
+    words = said.get().split()
+    assert {"seq", "attempt", "worker", "node", "error", "n3", "12"} <= set(words)
+    assert "2026-01-01T00:00:02.000000Z" in words
