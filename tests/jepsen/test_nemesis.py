@@ -76,6 +76,16 @@ def test_a_node_ends_only_where_it_may() -> None:
     assert not check_ends([], [Sample(1 * S, "n1", 1, ended=-11)]).ok
 
 
+def test_rot_may_be_found_by_a_node_that_serves() -> None:
+    """Its scrub reads what its start did not."""
+    found = [Sample(36 * S, "n1", 1, ended=70)]
+    rotten = fault("corrupt-store", 10, 20, nodes=("n1",), ends=True)
+    assert check_ends(rotten, found).ok
+    assert not check_ends(rotten, [Sample(60 * S, "n1", 1, ended=70)]).ok
+    failed = fault("fsync-once", 10, 20, nodes=("n1",), ends=True)
+    assert not check_ends(failed, found).ok
+
+
 def test_a_removed_node_may_say_so_and_end() -> None:
     replaced = [
         Op("membership/operator", "replace", INVOKE, key="n1", time_ns=1 * S),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tests.jepsen.checker.verdict import Verdict, verdict
 from tests.jepsen.history import NEVER, Call, Op, calls
+from tests.jepsen.nemesis import corruption
 from tests.jepsen.nemesis.conductor import NOT_NOW, QUIET
 from tests.jepsen.observer import Sample
 
@@ -17,6 +18,8 @@ REPLACE = "replace"  # of the workload `membership`
 SETTLED_S = 4  # of a quiet period: elections that the last fault caused are over
 STARVED_MS = 200
 NOTICED_S = 3  # after a fault: how late the observer may tell of an end
+FOUND_S = 20  # after rot: a node may serve until its scrub meets what it did not read at its start
+ROTS = frozenset(fault.name for fault in corruption.FAULTS)
 ORDERLY = 0
 TERMS_A_FAULT = 6  # a flapping link is one fault and costs several elections
 
@@ -86,7 +89,7 @@ def check_ends(history: Sequence[Op], samples: Sequence[Sample]) -> Verdict:
     """A node is killed by us, told to stop, taken out of its cluster, or ends since its disk
     failed; else it is a bug."""
     allowed = [
-        (fault.nodes, fault.start_ns, fault.end_ns)
+        (fault.nodes, fault.start_ns, fault.end_ns + (FOUND_S if fault.name in ROTS else 0) * S)
         for fault in intervals(history)
         if fault.ends_nodes
     ]
