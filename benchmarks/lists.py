@@ -30,6 +30,7 @@ from raftflow.cluster.backup.manifest import Manifest
 from raftflow.cluster.backup.restoring import Restoration
 from raftflow.cluster.config import Address, Config, Peer
 
+from dev_cluster import wait_for  # isort: skip - of tests/support
 from node_processes import Nodes, Process, nodes_in  # isort: skip - of tests/support
 
 IDS = ("n1", "n2", "n3")
@@ -94,11 +95,7 @@ def restore(nodes: Nodes, state: Path, manifest: Manifest) -> None:
 
 def settled(caller: Caller) -> None:
     """The leader has read what its predecessor left: it is at it for seconds, once."""
-    deadline = time.monotonic() + LEADERLESS_S
-    while not caller.get("/api/queues")[1]["complete"]:
-        if time.monotonic() > deadline:
-            raise RuntimeError("the leader does not settle")
-        time.sleep(0.1)
+    wait_for("the leader settles", lambda: caller.get("/api/queues")[1]["complete"])
 
 
 def questions(caller: Caller, runs: int) -> Iterator[Asked]:

@@ -26,7 +26,8 @@ _MOST_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """``error`` "": it was ended because nobody wanted its result any more."""
+    """``ended_ms`` 0: a worker has it. ``error`` "" of one that has ended: nobody wanted its result
+    any more."""
 
     number: int
     worker_id: str
